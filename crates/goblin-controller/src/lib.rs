@@ -1,0 +1,1 @@
+//! Listener, registry, dispatch, liveness, pairing, trust, activity, correlation.

@@ -1,0 +1,1 @@
+//! The seven filesystem tools over one traversal and one safe opener.

@@ -1,0 +1,1 @@
+//! The host daemon: request, decision, run, evidence, journal, response; the outbound connection.

@@ -1,0 +1,1 @@
+//! Bounded durable replay: segments, recovery, retention, the baseline's file.

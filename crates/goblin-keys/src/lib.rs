@@ -1,0 +1,1 @@
+//! Key pairs, signatures, HMAC, certificates, the pinning verifier and the TLS configurations.

@@ -1,0 +1,1 @@
+//! Authentication state machines of both ends, and one driver over any byte stream.

@@ -1,0 +1,1 @@
+//! Settings, secrets and operations as traits, their conformance suite, and the in-memory implementation.

@@ -1,0 +1,1 @@
+//! Streaming removal of known byte strings.

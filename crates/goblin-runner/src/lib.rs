@@ -1,0 +1,1 @@
+//! Starting, pumping and terminating one process; wire-free.

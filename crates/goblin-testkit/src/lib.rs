@@ -1,0 +1,1 @@
+//! What tests share: temporary controllers and gateways, peers, waiting. Never shipped.

@@ -1,0 +1,3 @@
+//! The one program of Node Goblin.
+
+fn main() {}
