@@ -87,7 +87,7 @@ fn request_text(method: &str, params: &Params, without_id: bool, with_undefined:
     let mut members: Vec<(&str, Option<&Value>)> = params
         .iter()
         .map(|(key, value)| (key.as_str(), Some(value)))
-        .filter(|(key, _)| !EXCLUDED.contains(key) && !(without_id && *key == "operationId"))
+        .filter(|(key, _)| !(EXCLUDED.contains(key) || without_id && *key == "operationId"))
         .collect();
     if with_undefined {
         members.extend(["operationId", "protectedDelivery", "protectedValues"].map(|key| (key, None)));
