@@ -72,7 +72,7 @@ impl Store {
             None => KeySource::Own(directory.path().join(key::KEY_FILE)),
         };
         let mut session = Session::connect(&database).await?;
-        let (sealer, sequence) = match prepare(&mut session, &key_source, now, pages_max).await {
+        let (sealer, sequence) = match prepare(&mut session, &directory, &key_source, now, pages_max).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 // Closed before the lock goes, so that no side file stays and the next opening meets no old connection.
@@ -80,7 +80,6 @@ impl Store {
                 return Err(error.at(&database));
             }
         };
-        directory.sync()?;
         Ok(Self {
             slot: Slot::new(database, pages_max, session, directory),
             sealer,
@@ -121,6 +120,7 @@ impl Store {
 /// Brings the database to where it can serve. The key is proven before anything is written.
 async fn prepare(
     session: &mut Session,
+    directory: &StateDirectory,
     key_source: &KeySource,
     now: &str,
     pages_max: Option<u32>,
@@ -135,6 +135,9 @@ async fn prepare(
     };
     session.tune(pages_max).await?;
     schema::migrate(session, version, schema::MIGRATIONS, &sealer, now).await?;
+    if version == 0 {
+        directory.sync()?;
+    }
     secrets::verify_all(session, &sealer).await?;
     let sequence = operations::last_sequence(session).await?;
     Ok((sealer, sequence))

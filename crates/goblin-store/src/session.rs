@@ -24,8 +24,15 @@ pub(crate) enum Durability {
     Power,
 }
 
-/// Folds the log back once it has so many bytes, rather than keeping the largest it ever was.
-const LOG_BYTES_KEPT: u32 = 4 * 1024 * 1024;
+/// The log is folded into the file once it has so many pages of 4 KiB. Folding waits for the disk, so it is rare;
+/// reading the log after a crash takes some milliseconds at this length.
+const LOG_PAGES: u32 = 2000;
+
+/// Bytes that the log's file keeps for reuse after an unusually large write.
+const LOG_BYTES_KEPT: u32 = LOG_PAGES * 4096;
+
+/// Memory for pages. The whole store is rarely larger, and the system caches the file as well.
+const CACHE_KIB: u32 = 512;
 
 /// A connection and what is known of it.
 pub(crate) struct Session {
@@ -61,6 +68,7 @@ impl Session {
         }
         self.run(&format!(
             "PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+             PRAGMA cache_size = -{CACHE_KIB}; PRAGMA wal_autocheckpoint = {LOG_PAGES}; \
              PRAGMA journal_size_limit = {LOG_BYTES_KEPT}"
         ))
         .await?;

@@ -20,7 +20,7 @@ const PRIVATE: u32 = 0o600;
 /// A state directory held by this process until dropped.
 pub(crate) struct StateDirectory {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl StateDirectory {
@@ -64,7 +64,7 @@ impl StateDirectory {
         }
         // The pid is for people; a full disk must not keep a store from opening for it.
         let _ = lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id()));
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -98,6 +98,13 @@ impl StateDirectory {
     /// Makes the names of new files durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         sync_directory(&self.path)
+    }
+}
+
+impl Drop for StateDirectory {
+    /// Closing alone would not do: a child between fork and exec still shares the descriptor, and the lock with it.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
     }
 }
 
