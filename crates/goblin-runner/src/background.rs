@@ -5,19 +5,24 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::leader::Leader;
 use crate::pipes::Pipe;
+use crate::watch::GRACE;
 
 /// How many pipes are read and dropped at a time. Beyond that the oldest is closed, and whoever
 /// writes to it learns it.
 pub(crate) const HELD_PIPES: usize = 256;
+
+/// How long after its SIGKILL a process may take to end before nobody waits for it any more.
+const UNKILLABLE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Background {
     /// Everything that still has to end a process.
@@ -63,9 +68,13 @@ impl Background {
         self.hurry.notify_waiters();
     }
 
-    /// Waits until nothing is left to kill or to reap.
+    /// Waits until nothing is left to kill or to reap. Gives up on a process that the kernel
+    /// does not end although it was killed, such as one that waits for a dead disk.
     pub(crate) async fn settled(&self) {
-        self.tracker.wait().await;
+        let ended = timeout(GRACE + UNKILLABLE, self.tracker.wait()).await;
+        if ended.is_err() {
+            tracing::warn!("a killed process does not end; it is left to the kernel");
+        }
     }
 
     /// Goes on reading, so that whoever writes there is not killed by SIGPIPE.

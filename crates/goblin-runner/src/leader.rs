@@ -54,9 +54,6 @@ impl Leader {
     /// Waits until the leader has exited, and leaves it unreaped.
     pub(crate) async fn exit(&self) -> Exit {
         loop {
-            if let Some(exit) = self.peek() {
-                return exit;
-            }
             let ready = match &self.pidfd {
                 Some(pidfd) => pidfd.readable().await,
                 None => return Exit::default(),
@@ -128,7 +125,7 @@ fn end(pid: Pid, tracker: &TaskTracker) {
     let token = tracker.token();
     let waiting = std::thread::Builder::new()
         .name("reaper".into())
-        .stack_size(32 * 1024)
+        .stack_size(64 * 1024)
         .spawn(move || {
             let _token = token;
             while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).is_err_and(|e| e == Errno::INTR) {}

@@ -2,11 +2,11 @@
 //!
 //! Owns: how a command becomes a process in a session of its own, how its output becomes text,
 //! and how it ends. Must never know: requests, JSON, the journal, or who asked. Time limits and
-//! everything else that decides come in with the [`RunSpec`].
+//! everything else that decides come in with the `RunSpec`.
 //!
-//! The way of one operation: [`resolve`] finds the program, [`spawn`] starts it, [`run`] pumps
-//! its [`pipes`] through its [`capture`] into the sink, under a [`watch`] over leader, timers and
-//! cancel, and [`background`] takes over what outlives the answer.
+//! The way of one operation: `resolve` finds the program, `spawn` starts it, `run` pumps
+//! its `pipes` through its `capture` into the sink, under a `watch` over leader, timers and
+//! cancel, and `background` takes over what outlives the answer.
 
 mod background;
 mod capture;

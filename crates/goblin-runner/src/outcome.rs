@@ -33,7 +33,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// A cancel ended the operation (a limit that had fired before is told instead).
     pub cancelled: bool,
-    /// A signal was sent to the group, and the kernel delivered it.
+    /// A signal was sent to the group, and the kernel delivered it, if only to a leader that had
+    /// just exited.
     pub killed: bool,
     /// Text is missing: over the cap, over what is retained, or held back as the possible
     /// beginning of a secret when the stream was left.

@@ -49,17 +49,18 @@ fn probe(file: &Path) -> Result<(), Errno> {
     }
 }
 
-/// What an error of the start means. `program` is as [`resolve`] gave it.
-pub(crate) fn explain(errno: Errno, program: &Path, cwd: &Path) -> StartError {
+/// What an error of the start means. `program` is absolute; `folder` is where the child was to
+/// go, if it was to go anywhere.
+pub(crate) fn explain(errno: Errno, program: &Path, folder: Option<&Path>) -> StartError {
     match errno {
         Errno::TOOBIG => return StartError::ArgumentListTooLong(errno.raw_os_error()),
         Errno::NOEXEC => return StartError::ExecFormatError(errno.raw_os_error()),
         _ => {}
     }
-    if let Some(error) = check_folder(cwd) {
+    if let Some(error) = folder.and_then(check_folder) {
         return error;
     }
-    match (rustix::fs::stat(cwd.join(program)), errno) {
+    match (rustix::fs::stat(program), errno) {
         (Err(Errno::ACCESS), _) => denied(Errno::ACCESS),
         (Err(missing), Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => not_found(missing),
         (Ok(_), Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => StartError::InterpreterNotFound(errno.raw_os_error()),

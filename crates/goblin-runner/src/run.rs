@@ -201,8 +201,11 @@ async fn offer<S: Sink>(delivered: &mut bool, sink: &mut S, chunk: Option<Chunk>
     }
 }
 
-/// Starts the command. The writing ends are closed on our side when this returns.
+/// Starts the command. The writing ends are closed on our side when this returns, which also
+/// frees the descriptor that the pidfd needs.
 async fn start(spec: &RunSpec, cwd: &Path, ends: WriteEnds) -> Result<Pid, StartError> {
+    // Without a wish the child simply stays where we are, whatever we may do there.
+    let folder = spec.cwd.as_ref().map(|_| cwd);
     let mut args = StringList::with_capacity(3, 0);
     let program = match &spec.form {
         Form::Shell { command } => {
@@ -219,7 +222,7 @@ async fn start(spec: &RunSpec, cwd: &Path, ends: WriteEnds) -> Result<Pid, Start
             let path = spec.env.iter().find(|(name, _)| name == "PATH");
             let path = path.map(|(_, value)| value.as_os_str());
             resolve::resolve(OsStr::new(executable), path, cwd)
-                .map_err(|error| resolve::check_folder(cwd).unwrap_or(error))?
+                .map_err(|error| folder.and_then(resolve::check_folder).unwrap_or(error))?
         }
     };
     let length = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| name.len() + 1 + value.len();
@@ -246,7 +249,7 @@ async fn start(spec: &RunSpec, cwd: &Path, ends: WriteEnds) -> Result<Pid, Start
                 tokio::time::sleep(Duration::from_millis(1 << tries)).await;
                 tries += 1;
             }
-            Err(errno) => return Err(resolve::explain(errno, &program, cwd)),
+            Err(errno) => return Err(resolve::explain(errno, &cwd.join(&program), folder)),
         }
     }
 }

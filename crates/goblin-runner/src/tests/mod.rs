@@ -1,7 +1,7 @@
 //! Real processes, real pipes.
 
 mod aftermath;
-mod leaks;
+mod alone;
 mod limits;
 mod output;
 mod start;

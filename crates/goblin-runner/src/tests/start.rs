@@ -276,3 +276,38 @@ async fn signals_are_reset_and_the_session_is_new() {
     let (pid, group, session) = (fields[0], fields[4], fields[5]);
     assert_eq!((pid, pid), (group, session), "{stat}");
 }
+
+#[tokio::test]
+async fn a_program_that_is_still_being_written_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tool");
+    script(&path, "#!/bin/sh\necho done\n", 0o755);
+    let spec = || exec(&path_of(folder.path(), "tool"), &[]);
+    let open = || fs::OpenOptions::new().append(true).open(&path).unwrap();
+
+    let writer = open();
+    let closing = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        drop(writer);
+    });
+    assert_eq!(run(spec()).await.stdout, "done\n");
+    closing.await.unwrap();
+    // Not for ever.
+    let _writer = open();
+    assert_eq!(failure(spec()).await, ("spawn_failed", Some("ETXTBSY")));
+}
+
+#[tokio::test]
+async fn a_folder_that_may_not_be_entered() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o000)).unwrap();
+    let mut spec = shell("true");
+    spec.cwd = Some(folder.path().into());
+    // Nothing keeps root out.
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(run(spec).await.exit_code, Some(0));
+    } else {
+        assert_eq!(failure(spec).await, ("permission_denied", Some("EACCES")));
+    }
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+}
