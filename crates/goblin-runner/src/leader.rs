@@ -10,9 +10,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open, waitid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio_util::task::TaskTracker;
 
@@ -28,8 +26,9 @@ pub(crate) struct Exit {
 
 pub(crate) struct Leader {
     pid: Pid,
-    /// Present until the leader is reaped.
+    /// Tells of the exit. Given up once that is known.
     pidfd: Option<AsyncFd<OwnedFd>>,
+    reaped: bool,
     tracker: TaskTracker,
 }
 
@@ -42,6 +41,7 @@ impl Leader {
             Ok(pidfd) => Ok(Self {
                 pid,
                 pidfd: Some(pidfd),
+                reaped: false,
                 tracker,
             }),
             Err(errno) => {
@@ -56,7 +56,7 @@ impl Leader {
         loop {
             let ready = match &self.pidfd {
                 Some(pidfd) => pidfd.readable().await,
-                None => return Exit::default(),
+                None => return self.peek().unwrap_or_default(),
             };
             match ready {
                 Ok(mut ready) => {
@@ -73,43 +73,50 @@ impl Leader {
 
     /// The exit status if there is one, leaving the leader unreaped.
     pub(crate) fn peek(&self) -> Option<Exit> {
-        self.wait(WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)
+        // Without a status somebody else has reaped it.
+        self.wait(WaitIdOptions::NOWAIT).unwrap_or(Some(Exit::default()))
     }
 
     /// Sends a signal to the whole group; whether it was delivered to anyone.
     pub(crate) fn signal_group(&self, signal: Signal) -> bool {
-        self.pidfd.is_some() && kill_process_group(self.pid, signal).is_ok()
+        self.is_ours() && kill_process_group(self.pid, signal).is_ok()
     }
 
     /// Reaps a leader that has exited. No signal can be sent afterwards.
     pub(crate) fn reap(mut self) {
-        if self.wait(WaitIdOptions::NOHANG).is_some() {
-            self.pidfd = None;
-        }
+        self.reaped = matches!(self.wait(WaitIdOptions::empty()), Ok(Some(_)));
     }
 
-    fn wait(&self, options: WaitIdOptions) -> Option<Exit> {
-        let pidfd = self.pidfd.as_ref()?;
-        match waitid(WaitId::PidFd(pidfd.as_fd()), options | WaitIdOptions::EXITED) {
-            Ok(status) => status.map(exit_of),
-            // Somebody else has reaped it.
-            Err(_) => Some(Exit::default()),
-        }
+    /// Gives up the descriptor of a leader that has exited and must stay unreaped for a while, so
+    /// that many of them take up process numbers only.
+    pub(crate) fn rest(mut self) -> Self {
+        self.pidfd = None;
+        self
+    }
+
+    /// Whether the number still means this process.
+    fn is_ours(&self) -> bool {
+        !self.reaped && self.wait(WaitIdOptions::NOWAIT).is_ok()
+    }
+
+    fn wait(&self, options: WaitIdOptions) -> Result<Option<Exit>, Errno> {
+        let id = match &self.pidfd {
+            Some(pidfd) => WaitId::PidFd(pidfd.as_fd()),
+            None => WaitId::Pid(self.pid),
+        };
+        let options = options | WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        Ok(waitid(id, options)?.map(|status| Exit {
+            code: status.exit_status(),
+            signal: status.terminating_signal(),
+        }))
     }
 }
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        if self.pidfd.is_some() {
+        if self.is_ours() {
             end(self.pid, &self.tracker);
         }
-    }
-}
-
-fn exit_of(status: WaitIdStatus) -> Exit {
-    Exit {
-        code: status.exit_status(),
-        signal: status.terminating_signal(),
     }
 }
 

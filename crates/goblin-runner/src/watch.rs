@@ -147,9 +147,16 @@ impl<'a, 'c> Watch<'a, 'c> {
     pub(crate) fn settle(mut self, background: &Background) -> Verdict {
         self.exit = self.exit.or_else(|| self.leader.peek());
         match (self.phase, self.exit) {
-            (Phase::Terminating { since, escalated }, exit) if !escalated || exit.is_none() => {
+            (Phase::Terminating { since, .. }, None) => {
                 background.kill_later(self.leader, since + GRACE);
             }
+            (
+                Phase::Terminating {
+                    since,
+                    escalated: false,
+                },
+                Some(_),
+            ) => background.kill_later(self.leader.rest(), since + GRACE),
             _ => self.leader.reap(),
         }
         Verdict {

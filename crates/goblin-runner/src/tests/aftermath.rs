@@ -39,6 +39,24 @@ async fn a_cancelled_group_leaves_no_member_alive() {
 }
 
 #[tokio::test]
+async fn an_ended_leader_that_waits_for_the_late_kill_takes_no_descriptor() {
+    let pidfds = || {
+        let all = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+        let texts = all.filter_map(|fd| std::fs::read_to_string(fd.ok()?.path()).ok());
+        texts.collect::<String>()
+    };
+    let mut running = Running::start(shell(LEAVES_ONE));
+    let (leader, _) = pids(&mut running).await;
+    let mark = format!("Pid:\t{leader}\n");
+    assert!(pidfds().contains(&mark));
+    let runner = running.runner.clone();
+    running.cancelled().await;
+    assert!(exists(&leader) && !pidfds().contains(&mark));
+    runner.settle_now().await;
+    assert!(!exists(&leader));
+}
+
+#[tokio::test]
 async fn the_late_kill_needs_nobody_to_wait_for_it() {
     let mut running = Running::start(shell(LEAVES_ONE));
     let (leader, member) = pids(&mut running).await;

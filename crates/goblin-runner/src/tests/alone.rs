@@ -175,3 +175,24 @@ fn a_daemon_without_standard_descriptors_starts_commands() {
     );
     assert_eq!(outcome.exit_code, Some(5));
 }
+
+#[test]
+fn a_stranger_that_reaps_our_children_costs_the_status_and_no_more() {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    if !alone("a_stranger_that_reaps_our_children_costs_the_status_and_no_more") {
+        return;
+    }
+    let outcome = block_on(async {
+        let mut running = Running::start(shell("echo ready; exec sleep 0.1"));
+        running.says("ready").await;
+        let stranger = std::thread::spawn(|| waitid(WaitId::All, WaitIdOptions::EXITED).unwrap());
+        assert_eq!(stranger.join().unwrap().unwrap().exit_status(), Some(0));
+        running.cancel.cancel();
+        running.outcome().await
+    });
+    assert_eq!((outcome.exit_code, outcome.signal), (None, None));
+    assert!(
+        outcome.cancelled && !outcome.killed,
+        "no signal goes to a number that is free"
+    );
+}
