@@ -10,7 +10,7 @@ use crate::{Fault, Sync, files, snapshot, sync};
 
 /// Starts the background's thread when there is work and none is at it.
 pub(crate) fn kick(shared: &Arc<Shared>, state: &mut State) {
-    if state.working || state.stopping || state.clock_ms < state.rest_until_ms || state.next_job().is_none() {
+    if state.working || state.stopping || state.rests() || state.next_job().is_none() {
         return;
     }
     let own = shared.clone();
@@ -43,7 +43,7 @@ fn run(shared: &Arc<Shared>) {
             tracing::warn!(code = fault.code(), "the journal can't be tidied up: {fault}");
             let mut state = shared.lock();
             state.faults.fold = Some(format!("the journal can't be tidied up: {fault}"));
-            state.rest_until_ms = state.clock_ms.saturating_add(state.tuning.retry_ms);
+            state.failed_at_ms = Some(state.clock_ms);
             presence.leave(&mut state);
             return;
         }

@@ -117,7 +117,7 @@ impl Journal {
     pub fn lookup(&self, id: &str, digest: &str, baseline_digest: impl FnOnce() -> String, now_ms: u64) -> Lookup {
         let entry = {
             let mut state = self.shared.lock();
-            state.tick(now_ms);
+            state.clock_ms = now_ms;
             match state.index.get(id).filter(|entry| entry.expires_at_ms > now_ms) {
                 Some(entry) => entry.clone(),
                 None => {
@@ -177,7 +177,7 @@ impl Journal {
     pub fn withdraw(&self, id: &str, now_ms: u64) -> Result<(), Fault> {
         let head = record::encode(&Meta::Withdrawn { id: id.into() }, "");
         let mut state = self.shared.lock();
-        state.tick(now_ms);
+        state.clock_ms = now_ms;
         match state.index.withdraw(id) {
             Some(pending) if pending.home.is_some() => {
                 state.append(&[&head, b"\n"], now_ms)?;
@@ -242,7 +242,7 @@ impl Journal {
     ) -> Result<(), Fault> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut state = self.shared.lock();
-        state.tick(now_ms);
+        state.clock_ms = now_ms;
         if state.files.is_none() {
             // Nothing to write: what the index takes into memory is all there is.
             index(&mut state, &Err(Fault::Closed));
@@ -304,7 +304,7 @@ impl Journal {
     /// 30 s, idle or not; it also tries again what a full disk refused.
     pub fn expire(&self, now_ms: u64) {
         let mut state = self.shared.lock();
-        state.tick(now_ms);
+        state.clock_ms = now_ms;
         state.index.expire(now_ms);
         state.fold_wanted |= state.faults.append.is_some() && state.files.is_some();
         fold::kick(&self.shared, &mut state);
@@ -319,7 +319,7 @@ impl Journal {
             if state.closed {
                 return Ok(());
             }
-            state.tick(now_ms);
+            state.clock_ms = now_ms;
         }
         self.stop();
         let written = fold::rewrite(&self.shared, true);

@@ -88,10 +88,11 @@ pub(crate) struct State {
     /// The last segment whose name in the directory has been synced.
     pub(crate) names_synced: Home,
     pub(crate) faults: Faults,
-    /// The latest time any caller told.
+    /// The time that the last caller told. It may go back, as the host's clock may.
     pub(crate) clock_ms: u64,
     pub(crate) fold_wanted: bool,
-    pub(crate) rest_until_ms: u64,
+    /// When the background last failed.
+    pub(crate) failed_at_ms: Option<u64>,
     pub(crate) working: bool,
     pub(crate) stopping: bool,
     pub(crate) closed: bool,
@@ -116,16 +117,17 @@ impl State {
             faults: Faults::default(),
             clock_ms: now_ms,
             fold_wanted: false,
-            rest_until_ms: 0,
+            failed_at_ms: None,
             working: false,
             stopping: false,
             closed: false,
         }
     }
 
-    /// Takes note of the time. It never runs backwards for the background's decisions.
-    pub(crate) fn tick(&mut self, now_ms: u64) {
-        self.clock_ms = self.clock_ms.max(now_ms);
+    /// Whether the background is to leave the disk alone for a while after a failure.
+    pub(crate) fn rests(&self) -> bool {
+        self.failed_at_ms
+            .is_some_and(|then| self.clock_ms.abs_diff(then) < self.tuning.retry_ms)
     }
 
     /// Appends one record, or several already joined; says which segment took it and where it begins.

@@ -119,6 +119,7 @@ fn a_start_without_an_outcome_is_unknown_for_the_window_after_the_next_start() {
     let opened = place.open_all(opening);
     assert_eq!(opened.unfinished, [started("lost", T0)]);
     let journal = opened.journal;
+    journal.settle();
     let unknown = Lookup::Unknown { started_at_ms: T0 };
     assert_eq!(look(&journal, "lost", opening), unknown);
     assert_eq!(look(&journal, "lost", opening + RETENTION - 1), unknown);
@@ -128,7 +129,6 @@ fn a_start_without_an_outcome_is_unknown_for_the_window_after_the_next_start() {
     );
     assert_eq!(look(&journal, "gone", opening), Lookup::Free);
     assert_eq!(look(&journal, "lost", opening + RETENTION), Lookup::Free);
-    journal.settle();
     drop(journal);
 
     // Neither a crash nor a clean stop within the window makes it forgotten, nor does either prolong the window.
