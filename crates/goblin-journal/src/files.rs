@@ -147,8 +147,18 @@ pub(crate) fn set_aside(path: &Path, now_ms: u64) -> io::Result<PathBuf> {
     Ok(target)
 }
 
+/// The lock, held until it is dropped.
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is just being spawned may hold the descriptor a moment longer.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Takes the lock that keeps a second process off the same files; None where the file system knows no locks.
-pub(crate) fn take_lock(path: &Path) -> Result<Option<File>, LockError> {
+pub(crate) fn take_lock(path: &Path) -> Result<Option<Lock>, LockError> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -158,7 +168,7 @@ pub(crate) fn take_lock(path: &Path) -> Result<Option<File>, LockError> {
         .open(path)?;
     make_private(&file)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(Lock(file))),
         Err(Errno::WOULDBLOCK) => Err(LockError::Held),
         Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
         Err(error) => Err(LockError::Io(error.into())),

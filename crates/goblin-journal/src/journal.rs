@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::files::Lock;
 use crate::index::{Entry, Home, Place};
 use crate::record::{self, Meta, one_line};
 use crate::recovery::{Recovered, recover};
@@ -23,7 +23,7 @@ pub struct Journal {
     shared: Arc<Shared>,
     retention_ms: u64,
     syncer: Mutex<Option<JoinHandle<()>>>,
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 /// What the journal's threads share.
@@ -347,10 +347,24 @@ impl Journal {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
 
-    #[cfg(test)]
+/// What the tests of the crate look at beside the public face.
+#[cfg(test)]
+impl Journal {
+    /// Returns when the background has nothing at hand.
     pub(crate) fn settle(&self) {
         self.shared.settle();
+    }
+
+    /// The ids of the completed operations, oldest first.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.shared
+            .lock()
+            .index
+            .entries()
+            .map(|(_, entry)| entry.id.to_string())
+            .collect()
     }
 }
 

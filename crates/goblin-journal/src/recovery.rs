@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::files::{self, Files, LockError};
+use crate::files::{self, Files, Lock, LockError};
 use crate::index::{Entry, Home, INHERITED_MAX, Index, Place, SNAPSHOT};
 use crate::record::Meta;
 use crate::segment::{self, Segment};
@@ -17,7 +17,7 @@ use crate::{Fault, JournalError, Options, StartRecord, snapshot};
 pub(crate) struct Recovered {
     pub(crate) state: State,
     /// Held as long as the journal lives.
-    pub(crate) lock: Option<File>,
+    pub(crate) lock: Option<Lock>,
     pub(crate) unfinished: Vec<StartRecord>,
     pub(crate) notices: Vec<String>,
 }
@@ -86,7 +86,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn lock(&mut self, files: &Files) -> Result<Option<File>, JournalError> {
+    fn lock(&mut self, files: &Files) -> Result<Option<Lock>, JournalError> {
         let path = files.lock();
         match files::take_lock(&path) {
             Ok(Some(file)) => return Ok(Some(file)),

@@ -1,5 +1,11 @@
 //! The journal over real files: what a daemon, an operator or a crash can do to it, and what must come out.
 
+mod baseline;
+mod bounds;
+mod damage;
+mod faults;
+mod kill;
+mod model;
 mod replay;
 
 use std::fs;
@@ -71,7 +77,6 @@ impl Place {
     }
 
     /// Whether the text lies in any file of the folder.
-    #[expect(dead_code)]
     fn on_disk(&self, text: &str) -> bool {
         let holds = |name: &String| {
             let bytes = fs::read(self.folder.path().join(name)).unwrap();
