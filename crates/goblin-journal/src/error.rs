@@ -60,8 +60,8 @@ pub enum Fault {
     /// Anything else the system refused.
     #[error("{0}")]
     Io(io::Error),
-    /// The outcome is longer than a record may be.
-    #[error("an outcome of {length} bytes is too large for the journal")]
+    /// The record is longer than the journal takes.
+    #[error("a record of {length} bytes is too large for the journal")]
     TooLarge {
         /// Its length in bytes.
         length: usize,
@@ -78,7 +78,7 @@ impl Fault {
             Self::DiskFull(_) => "journal_disk_full",
             Self::ReadOnly(_) => "journal_read_only",
             Self::Io(_) => "journal_write_failed",
-            Self::TooLarge { .. } => "journal_outcome_too_large",
+            Self::TooLarge { .. } => "journal_record_too_large",
             Self::Closed => "journal_closed",
         }
     }

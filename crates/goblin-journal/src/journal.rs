@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::files::Lock;
 use crate::index::{Entry, Home, Place};
-use crate::record::{self, Meta, one_line};
+use crate::record::{self, HEAD_MAX, Meta, one_line};
 use crate::recovery::{Recovered, recover};
-use crate::segment::LINE_MAX;
 use crate::state::{OUTCOME_MAX, State, TUNING, Tuning, start_head};
 use crate::{Fault, JournalError, Lookup, Opened, Options, StartRecord, Sync, fold, sync};
 
@@ -167,7 +166,7 @@ impl Journal {
     /// Records that an operation is about to have effects. One `write`; with [`Sync::Always`] it is on the disk on return.
     pub fn start(&self, record: &StartRecord, now_ms: u64) -> Result<(), Fault> {
         let head = start_head(record, None);
-        self.record(&[&head, b"\n"], now_ms, |state, written| {
+        self.record(&head, "", now_ms, |state, written| {
             let home = written.as_ref().ok().map(|(home, _)| *home);
             state.index.start(record.clone(), home, None);
         })
@@ -220,7 +219,7 @@ impl Journal {
                 length: outcome.len(),
             })
         };
-        self.record(&[&head, outcome.as_bytes(), b"\n"], now_ms, |state, written| {
+        self.record(&head, &outcome, now_ms, |state, written| {
             let place = written.as_ref().ok().and_then(|written| file(state, *written));
             state.index.complete(Entry {
                 id: id.into(),
@@ -236,11 +235,11 @@ impl Journal {
     /// Appends a line, takes it into the index (written or not) and sees to its syncing.
     fn record(
         &self,
-        parts: &[&[u8]],
+        head: &[u8],
+        outcome: &str,
         now_ms: u64,
         index: impl FnOnce(&mut State, &Result<(Home, u64), Fault>),
     ) -> Result<(), Fault> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut state = self.shared.lock();
         state.clock_ms = now_ms;
         if state.files.is_none() {
@@ -248,10 +247,12 @@ impl Journal {
             index(&mut state, &Err(Fault::Closed));
             return Ok(());
         }
-        let written = if length >= LINE_MAX || parts.iter().any(|part| part.len() > OUTCOME_MAX) {
-            Err(Fault::TooLarge { length })
+        let written = if head.len() > HEAD_MAX || outcome.len() > OUTCOME_MAX {
+            Err(Fault::TooLarge {
+                length: head.len() + outcome.len(),
+            })
         } else {
-            state.append(parts, now_ms)
+            state.append(&[head, outcome.as_bytes(), b"\n"], now_ms)
         };
         index(&mut state, &written);
         let (home, _) = written?;

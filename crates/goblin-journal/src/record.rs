@@ -13,6 +13,10 @@ use crate::crc::checksum;
 
 const CHECKSUM_DIGITS: usize = 8;
 
+/// The highest length of a line without its outcome, in bytes: an id of 1 024 bytes, escaped, digest, boot and mark
+/// take less than half of it.
+pub(crate) const HEAD_MAX: usize = 16 * 1024;
+
 /// What a line says, apart from the outcome.
 #[derive(Serialize, Deserialize, Debug, PartialEq)]
 #[serde(tag = "record", rename_all = "snake_case", rename_all_fields = "camelCase")]
@@ -60,7 +64,7 @@ pub(crate) fn decode(line: &[u8]) -> Option<(Meta<'static>, Range<usize>)> {
     if sum != checksum(&[body]) {
         return None;
     }
-    let meta_length = body.iter().position(|byte| *byte == b'\t')?;
+    let meta_length = body.iter().take(HEAD_MAX).position(|byte| *byte == b'\t')?;
     let meta = serde_json::from_slice(&body[..meta_length]).ok()?;
     Some((meta, CHECKSUM_DIGITS + 1 + meta_length + 1..line.len()))
 }

@@ -6,10 +6,11 @@ use std::io::{self, BufRead, BufReader, IoSlice, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::record::{Meta, decode};
+use crate::record::{HEAD_MAX, Meta, decode};
+use crate::state::OUTCOME_MAX;
 
-/// The highest length of a line that is looked at, in bytes: an outcome of the largest size, escaped ids and marks.
-pub(crate) const LINE_MAX: usize = crate::state::OUTCOME_MAX + 64 * 1024;
+/// The highest length of a line that is looked at, in bytes.
+pub(crate) const LINE_MAX: usize = HEAD_MAX + OUTCOME_MAX + 1;
 
 /// A segment on disk.
 #[derive(Debug)]

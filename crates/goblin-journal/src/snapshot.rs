@@ -13,6 +13,10 @@ use serde_json::value::RawValue;
 use crate::files::{self, Files};
 use crate::index::{Entry, Place};
 use crate::segment::LINE_MAX;
+use crate::state::OUTCOME_MAX;
+
+/// The highest length of an id or a digest, in bytes: what the wire lets an operation id have.
+const NAME_MAX: usize = 1_024;
 
 /// One entry found in a snapshot; its result lies at the offset.
 pub(crate) struct Found {
@@ -72,6 +76,9 @@ pub(crate) fn read(file: &File, mut each: impl FnMut(Found)) -> io::Result<Optio
 
 fn entry(text: &[u8], offset: u64) -> Option<Found> {
     let shape: Shape<'_> = serde_json::from_slice(text).ok()?;
+    if shape.id.len() > NAME_MAX || shape.request_digest.len() > NAME_MAX || shape.result.get().len() > OUTCOME_MAX {
+        return None;
+    }
     let result = shape.result.get();
     // The raw value borrows from the text, so the distance of their addresses is its place in the text.
     let place = (result.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
@@ -127,13 +134,13 @@ impl<R: BufRead> Scanner<R> {
     }
 
     /// Takes what lies before the comma or bracket that ends this element, and says which it was; None when there is
-    /// no end or the element is too long to be one of ours.
+    /// no end. Of an element too long to be an entry only the beginning is kept, so that it can't be read as one.
     fn element(&mut self, text: &mut Vec<u8>) -> io::Result<Option<u8>> {
         text.clear();
         let (mut depth, mut in_string, mut escaped) = (0u64, false, false);
         loop {
             let buffer = self.reader.fill_buf()?;
-            if buffer.is_empty() || text.len() > LINE_MAX {
+            if buffer.is_empty() {
                 return Ok(None);
             }
             let mut end = None;
@@ -160,7 +167,9 @@ impl<R: BufRead> Scanner<R> {
                 }
             }
             let taken = end.map_or(buffer.len(), |(place, _)| place);
-            text.extend_from_slice(&buffer[..taken]);
+            if text.len() <= LINE_MAX {
+                text.extend_from_slice(&buffer[..taken]);
+            }
             self.advance(taken + usize::from(end.is_some()));
             if let Some((_, byte)) = end {
                 return Ok(Some(byte));

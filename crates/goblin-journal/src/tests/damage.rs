@@ -1,6 +1,7 @@
 //! Files that a crash, a full disk or a hand left damaged: set aside, reported, and as much as can be read is used.
 
 use super::*;
+use crate::state::OUTCOME_MAX;
 
 /// A folder whose log holds the completed operations `a`, `b` and `c` in one segment.
 fn logged() -> (Place, PathBuf) {
@@ -188,6 +189,13 @@ fn a_corrupt_snapshot_is_set_aside_and_what_can_be_read_of_it_stays() {
             &[],
         ),
     ];
+    let long_id = a.replace("\"a\"", &format!("\"{}\"", "i".repeat(1_025)));
+    let huge = a.replace("says", &"s".repeat(OUTCOME_MAX));
+    let endless = a.replace("says", &"s".repeat(2 * OUTCOME_MAX + 100_000));
+    let cases = cases.into_iter().chain([long_id, huge, endless].map(|entry| {
+        let kept: &[&str] = &["b"];
+        (format!(r#"{{"entries":[{entry},{b}]}}"#).into_bytes(), kept)
+    }));
     for (content, kept) in cases {
         let place = Place::new();
         fs::write(place.snapshot(), &content).unwrap();

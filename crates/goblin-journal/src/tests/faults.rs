@@ -86,7 +86,9 @@ fn a_record_that_was_written_in_part_is_cut_off_again() {
 #[ignore = "the child of a_record_that_was_written_in_part_is_cut_off_again"]
 fn limited_child() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    assert!(std::env::var_os(LIMITED).is_some(), "only as a child");
+    if std::env::var_os(LIMITED).is_none() {
+        return;
+    }
     let place = Place::new();
     let journal = place.open(T0);
     run(&journal, "a", T0);
