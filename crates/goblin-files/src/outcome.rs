@@ -1,0 +1,142 @@
+//! Outcomes: the JSON object that every call ends with, in the documented order of keys.
+//! It must never know what a tool does.
+
+use crate::Tool;
+use crate::failure::Failure;
+use goblin_protocol::canonical::canonical;
+use goblin_protocol::digest::sha256_hex;
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::time::Instant;
+
+/// What one call gave.
+#[derive(Clone, Debug)]
+pub struct ToolOutcome {
+    /// Whether the tool did what was asked.
+    pub ok: bool,
+    /// The stable code of the fault, or the errno name of a system error; `None` when `ok`.
+    pub error: Option<String>,
+    /// The whole outcome, one JSON object.
+    pub json: String,
+}
+
+/// How an outcome says where it came from.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Execution {
+    kind: Cow<'static, str>,
+    protocol_method: Cow<'static, str>,
+}
+
+const EXECUTION: Execution = Execution {
+    kind: Cow::Borrowed("gateway"),
+    protocol_method: Cow::Borrowed("filesystem.execute"),
+};
+
+#[derive(Serialize)]
+struct Succeeded<'a, R> {
+    tool: &'static str,
+    ok: bool,
+    #[serde(flatten)]
+    result: &'a R,
+    error: (),
+    artifacts: (),
+}
+
+#[derive(Serialize)]
+struct Diagnostic<'a> {
+    code: &'a str,
+    message: String,
+}
+
+struct Failed<'a> {
+    tool: &'a str,
+    code: &'a str,
+    message: String,
+    path: Option<(&'static str, Option<String>)>,
+}
+
+impl Serialize for Failed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("tool", self.tool)?;
+        map.serialize_entry("ok", &false)?;
+        map.serialize_entry("error", self.code)?;
+        map.serialize_entry(
+            "diagnostic",
+            &Diagnostic {
+                code: self.code,
+                message: self.message.clone(),
+            },
+        )?;
+        map.serialize_entry("warnings", &[(); 0])?;
+        map.serialize_entry("artifacts", &())?;
+        if let Some((field, path)) = &self.path {
+            map.serialize_entry(field, path)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Whole<'a, B> {
+    #[serde(flatten)]
+    body: &'a B,
+    duration_ms: f64,
+    result_fingerprint: String,
+    execution: Execution,
+}
+
+pub(crate) fn succeeded<R: Serialize>(tool: Tool, result: &R, started: Instant) -> ToolOutcome {
+    let body = Succeeded {
+        tool: tool.name(),
+        ok: true,
+        result,
+        error: (),
+        artifacts: (),
+    };
+    ToolOutcome {
+        ok: true,
+        error: None,
+        json: whole(&body, started),
+    }
+}
+
+/// `path` is the outcome's path field with what was asked for.
+pub(crate) fn failed(
+    tool: &str,
+    path: Option<(&'static str, Option<String>)>,
+    failure: &Failure,
+    started: Instant,
+) -> ToolOutcome {
+    let code = failure.code();
+    let body = Failed {
+        tool,
+        code: &code,
+        message: failure.to_string(),
+        path,
+    };
+    ToolOutcome {
+        ok: false,
+        json: whole(&body, started),
+        error: Some(code.into_owned()),
+    }
+}
+
+fn whole<B: Serialize>(body: &B, started: Instant) -> String {
+    // Strings, booleans, integers and lists of them always serialise; `Null` stands for what cannot happen.
+    let value = serde_json::to_value(body).unwrap_or(Value::Null);
+    let fingerprint = sha256_hex(canonical(&value).as_bytes())[..16].to_owned();
+    drop(value);
+    let duration_ms = started.elapsed().as_micros() as f64 / 1_000.0;
+    serde_json::to_string(&Whole {
+        body,
+        duration_ms,
+        result_fingerprint: fingerprint,
+        execution: EXECUTION,
+    })
+    .unwrap_or_default()
+}

@@ -1,0 +1,316 @@
+//! Atomic, durable replacement of one file: the new content is written and synced under a temporary name beside the
+//! target, which then takes the target's name. A crash at any instant leaves the old or the new content.
+//!
+//! Where a replacement can't keep the owner, the access list or the place, the file is written in place and the
+//! caller is told. It must never know where content comes from beyond its pieces.
+
+use crate::check_cancelled;
+use crate::failure::Failure;
+use crate::metadata;
+use crate::target::{Target, sync_directory};
+use crate::temporary::{Notes, Temporary};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    FallocateFlags, Mode, OFlags, RenameFlags, Stat, fallocate, fstat, fsync, ftruncate, openat, renameat,
+    renameat_with,
+};
+use rustix::io::{Errno, pread, pwrite};
+use std::sync::atomic::AtomicBool;
+
+/// Bytes copied at a time.
+const BLOCK: usize = 128 * 1024;
+
+/// Attempts to create a file that somebody else creates and removes at the same time.
+const CREATE_ATTEMPTS: usize = 8;
+
+/// A part of the new content.
+pub(crate) enum Piece<'a> {
+    Bytes(&'a [u8]),
+    /// A range of the old file, by offset and length.
+    Old {
+        file: &'a OwnedFd,
+        offset: u64,
+        length: u64,
+    },
+}
+
+impl Piece<'_> {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Old { length, .. } => *length,
+        }
+    }
+}
+
+/// What makes a file the one that was read: any change of it shows in one of these.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    device: u64,
+    inode: u64,
+    size: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Version {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
+/// How a file came to its new content.
+pub(crate) struct Replaced {
+    /// There was no file before.
+    pub(crate) created: bool,
+    /// The content was written in place: a crash in that moment could have left a mixture.
+    pub(crate) in_place: bool,
+}
+
+/// One replacement.
+pub(crate) struct Replacement<'a> {
+    pub(crate) notes: &'a Notes,
+    pub(crate) target: &'a Target,
+    pub(crate) pieces: &'a [Piece<'a>],
+    /// The version that the pieces belong to; another one is `file_changed`.
+    pub(crate) expected: Option<Version>,
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// A replacement that could not be staged.
+enum Unstaged {
+    /// The system does not let the replacement be like the old file, or take its place.
+    NotAtomic,
+    Failed(Failure),
+}
+
+impl From<Failure> for Unstaged {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Replacement<'_> {
+    /// Replaces the target, or creates it. The caller holds the lock of the target's name.
+    pub(crate) fn run(&self) -> Result<Replaced, Failure> {
+        for _ in 0..CREATE_ATTEMPTS {
+            match self.target.existing()? {
+                Some(_) => return self.replace(),
+                None if self.expected.is_some() => return Err(Failure::FileChanged),
+                None => match self.create() {
+                    // Somebody else was faster: then it is a file to replace.
+                    Err(Failure::System(Errno::EXIST)) => {}
+                    created => return created,
+                },
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    fn create(&self) -> Result<Replaced, Failure> {
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+        let mut temporary = self.notes.create(self.target, mode)?;
+        self.fill(&temporary)?;
+        let directory = self.target.directory_handle();
+        let (from, to) = (temporary.name.as_bytes(), self.target.name_bytes());
+        match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
+            // A file system that can't promise it gets the plain kind.
+            Err(Errno::INVAL | Errno::NOSYS) => renameat(directory, from, directory, to)?,
+            renamed => renamed?,
+        }
+        temporary.renamed();
+        sync_directory(&self.target.directory)?;
+        Ok(Replaced {
+            created: true,
+            in_place: false,
+        })
+    }
+
+    fn replace(&self) -> Result<Replaced, Failure> {
+        // Opened for writing though a replacement never writes to it: what can't be written must not be replaced either.
+        let (old, writable) = match self.open_old(OFlags::WRONLY | OFlags::NONBLOCK) {
+            // A program that runs is not writable in place, but replaceable.
+            Err(Errno::TXTBSY) => (self.open_old(OFlags::RDONLY | OFlags::NONBLOCK)?, false),
+            opened => (opened?, true),
+        };
+        match self.stage(&old) {
+            Ok(()) => Ok(Replaced {
+                created: false,
+                in_place: false,
+            }),
+            Err(Unstaged::Failed(failure)) => Err(failure),
+            Err(Unstaged::NotAtomic) if !writable => Err(Errno::TXTBSY.into()),
+            Err(Unstaged::NotAtomic) => {
+                self.check_expected(&fstat(&old)?)?;
+                self.write_in_place(&old)?;
+                Ok(Replaced {
+                    created: false,
+                    in_place: true,
+                })
+            }
+        }
+    }
+
+    fn open_old(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        openat(
+            self.target.directory_handle(),
+            self.target.name_bytes(),
+            flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    }
+
+    fn stage(&self, old: &OwnedFd) -> Result<(), Unstaged> {
+        let mut temporary = self
+            .notes
+            .create(self.target, Mode::RUSR | Mode::WUSR)
+            .map_err(unstaged)?;
+        metadata::copy(old.as_fd(), temporary.file.as_fd()).map_err(unstaged)?;
+        self.fill(&temporary)?;
+        match self.target.existing()? {
+            Some(now) => self.check_expected(&now)?,
+            None if self.expected.is_some() => return Err(Failure::FileChanged.into()),
+            None => {}
+        }
+        let directory = self.target.directory_handle();
+        renameat(
+            directory,
+            temporary.name.as_bytes(),
+            directory,
+            self.target.name_bytes(),
+        )
+        .map_err(unstaged)?;
+        temporary.renamed();
+        sync_directory(&self.target.directory).map_err(|error| Unstaged::Failed(error.into()))
+    }
+
+    fn check_expected(&self, now: &Stat) -> Result<(), Failure> {
+        match self.expected {
+            Some(expected) if expected != Version::of(now) => Err(Failure::FileChanged),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes all pieces to a temporary file, durably.
+    fn fill(&self, temporary: &Temporary<'_>) -> Result<(), Failure> {
+        let mut offset = 0;
+        for piece in self.pieces {
+            match piece {
+                Piece::Bytes(bytes) => {
+                    for block in bytes.chunks(BLOCK) {
+                        check_cancelled(self.cancel)?;
+                        write_at(&temporary.file, block, offset)?;
+                        offset += block.len() as u64;
+                    }
+                }
+                Piece::Old {
+                    file,
+                    offset: from,
+                    length,
+                } => {
+                    copy_range(file, *from, *length, self.cancel, &mut |block| {
+                        write_at(&temporary.file, block, offset)?;
+                        offset += block.len() as u64;
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+        fsync(&temporary.file)?;
+        check_cancelled(self.cancel)
+    }
+
+    /// Overwrites the file itself. Room is reserved and everything is read before the first byte is written, so that
+    /// only a crash can leave a mixture.
+    fn write_in_place(&self, file: &OwnedFd) -> Result<(), Failure> {
+        let size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
+        let mut content = Vec::new();
+        let mut start = 0;
+        for piece in self.pieces {
+            match piece {
+                // The beginning that stays.
+                Piece::Old { offset, length, .. } if content.is_empty() && *offset == start => start += length,
+                Piece::Old { file, offset, length } => {
+                    copy_range(file, *offset, *length, self.cancel, &mut |block| {
+                        content.extend_from_slice(block);
+                        Ok(())
+                    })?;
+                }
+                Piece::Bytes(bytes) => content.extend_from_slice(bytes),
+            }
+        }
+        let length: u64 = self.pieces.iter().map(Piece::length).sum();
+        if length > 0 {
+            match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
+                // Files of `/proc` and some file systems have no such notion.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        write_at(file, &content, start)?;
+        if size > length {
+            ftruncate(file, length)?;
+        }
+        match fsync(file) {
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Sorts the errors of staging: a lack of room or of health is final, a lack of rights or of the notion is not.
+fn unstaged(error: Errno) -> Unstaged {
+    match error {
+        Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::FBIG => {
+            Unstaged::Failed(error.into())
+        }
+        _ => Unstaged::NotAtomic,
+    }
+}
+
+/// Hands a range of a file over in blocks. A file that ends early has changed.
+fn copy_range(
+    file: &OwnedFd,
+    offset: u64,
+    length: u64,
+    cancel: &AtomicBool,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut block = vec![0; BLOCK.min(usize::try_from(length).unwrap_or(BLOCK))];
+    let mut done = 0;
+    while done < length {
+        check_cancelled(cancel)?;
+        let wanted = block.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));
+        match pread(file, &mut block[..wanted], offset + done) {
+            Ok(0) => return Err(Failure::FileChanged),
+            Ok(count) => {
+                take(&block[..count])?;
+                done += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Failure> {
+    while !bytes.is_empty() {
+        match pwrite(file, bytes, offset) {
+            Ok(0) => return Err(Errno::IO.into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                offset += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! The lines of one file that hold a literal text, in one pass, with memory for a block and a line's beginning only.
+//! It must never know names, trees or limits: each line goes to the caller, who may stop.
+
+use crate::failure::Failure;
+use crate::open::{self, Regular};
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr_iter, memrchr};
+
+/// Bytes read at a time.
+const BLOCK: usize = 128 * 1024;
+
+/// A file with a NUL among its first bytes, this many, is binary.
+const BINARY_BLOCK: usize = 8 * 1024;
+
+/// Characters of a line that are shown.
+const TEXT_MAX: usize = 1_000;
+
+/// Bytes that hold `TEXT_MAX` characters of any kind.
+const HEAD_MAX: usize = 4 * TEXT_MAX;
+
+/// One line that holds the query.
+pub(super) struct Line {
+    /// Counted from 1.
+    pub(super) number: u64,
+    /// At most `TEXT_MAX` characters, without the line's end.
+    pub(super) text: String,
+}
+
+/// The search for one query, with its buffers, for any number of files.
+pub(super) struct LineSearch<'a> {
+    query: &'a [u8],
+    finder: Finder<'a>,
+    buffer: Vec<u8>,
+    position: Position,
+}
+
+/// How far a file has been accounted for.
+struct Position {
+    /// Number of the line that is open here.
+    line: u64,
+    /// The beginning of that line, at most `HEAD_MAX` bytes of it.
+    head: Vec<u8>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Looking for the query.
+    Looking,
+    /// The open line holds the query; its text is still being gathered.
+    Gathering,
+    /// The open line has been handed over; waiting for its end.
+    Skipping,
+}
+
+impl<'a> LineSearch<'a> {
+    pub(super) fn new(query: &'a str) -> Self {
+        let query = query.as_bytes();
+        Self {
+            query,
+            finder: Finder::new(query),
+            buffer: vec![0; BLOCK.max(2 * query.len())],
+            position: Position {
+                line: 1,
+                head: Vec::with_capacity(HEAD_MAX),
+                state: State::Looking,
+            },
+        }
+    }
+
+    /// Hands every line of `file` that holds the query to `found`, until that says false. `check` is called for every
+    /// block and may end the search. False when the file is binary and was not searched.
+    pub(super) fn run(
+        &mut self,
+        file: &Regular,
+        check: &mut dyn FnMut() -> Result<(), Failure>,
+        found: &mut dyn FnMut(Line) -> bool,
+    ) -> Result<bool, Failure> {
+        self.position.restart();
+        // A line never holds its own end.
+        let impossible = memchr(b'\n', self.query).is_some();
+        let mut kept = 0;
+        let mut first = true;
+        loop {
+            check()?;
+            let wanted = self.buffer.len() - kept;
+            let count = open::fill(&file.file, &mut self.buffer[kept..])?;
+            let end = count < wanted;
+            let data = &self.buffer[..kept + count];
+            if std::mem::take(&mut first) {
+                if memchr(0, &data[..data.len().min(BINARY_BLOCK)]).is_some() {
+                    return Ok(false);
+                }
+                if impossible {
+                    return Ok(true);
+                }
+            }
+            let Some(done) = self.position.advance(data, end, self.query, &self.finder, found) else {
+                return Ok(true);
+            };
+            if end {
+                return Ok(true);
+            }
+            kept = data.len() - done;
+            self.buffer.copy_within(done..done + kept, 0);
+        }
+    }
+}
+
+impl Position {
+    fn restart(&mut self) {
+        self.line = 1;
+        self.head.clear();
+        self.state = State::Looking;
+    }
+
+    /// Goes through `data`, which begins at this position, and returns how much of it is accounted for; the rest is to
+    /// be given again, with more behind it. `None` when the caller has had enough.
+    fn advance(
+        &mut self,
+        data: &[u8],
+        end: bool,
+        query: &[u8],
+        finder: &Finder<'_>,
+        found: &mut dyn FnMut(Line) -> bool,
+    ) -> Option<usize> {
+        // Everything before `done` is accounted for; the query may begin at `from` at the earliest.
+        let (mut done, mut from) = (0, 0);
+        loop {
+            match self.state {
+                State::Looking => match finder.find(&data[from..]).map(|at| from + at) {
+                    Some(at) => {
+                        let after = data.get(at + query.len());
+                        if query.ends_with(b"\r") {
+                            if after == Some(&b'\n') {
+                                // That carriage return belongs to the line's end.
+                                from = at + 1;
+                                continue;
+                            }
+                            if after.is_none() && !end {
+                                self.account(&data[done..at]);
+                                return Some(at);
+                            }
+                        }
+                        self.account(&data[done..at]);
+                        done = at;
+                        self.state = State::Gathering;
+                    }
+                    None if end => return Some(data.len()),
+                    None => {
+                        let keep = data.len().saturating_sub(query.len()).max(from).max(done);
+                        self.account(&data[done..keep]);
+                        return Some(keep);
+                    }
+                },
+                State::Gathering => {
+                    let wanted = HEAD_MAX - self.head.len();
+                    let rest = &data[done..];
+                    let near = &rest[..rest.len().min(wanted + 1)];
+                    let line_end = memchr(b'\n', near);
+                    let taken = line_end.unwrap_or(near.len()).min(wanted);
+                    self.head.extend_from_slice(&rest[..taken]);
+                    done += taken;
+                    if line_end.is_none() && self.head.len() < HEAD_MAX && !end {
+                        return Some(done);
+                    }
+                    if line_end.is_some_and(|line_end| line_end <= taken) && self.head.last() == Some(&b'\r') {
+                        self.head.pop();
+                    }
+                    let text = String::from_utf8_lossy(&self.head).chars().take(TEXT_MAX).collect();
+                    if !found(Line {
+                        number: self.line,
+                        text,
+                    }) {
+                        return None;
+                    }
+                    self.state = State::Skipping;
+                }
+                State::Skipping => match memchr(b'\n', &data[done..]) {
+                    Some(line_end) => {
+                        done += line_end + 1;
+                        from = done;
+                        self.line += 1;
+                        self.head.clear();
+                        self.state = State::Looking;
+                    }
+                    None => return Some(data.len()),
+                },
+            }
+        }
+    }
+
+    /// Counts the lines of `passed`, and keeps the beginning of the line that is open behind it.
+    fn account(&mut self, passed: &[u8]) {
+        let open = match memrchr(b'\n', passed) {
+            Some(last) => {
+                self.line += memchr_iter(b'\n', passed).count() as u64;
+                self.head.clear();
+                &passed[last + 1..]
+            }
+            None => passed,
+        };
+        let room = HEAD_MAX - self.head.len();
+        self.head.extend_from_slice(&open[..open.len().min(room)]);
+    }
+}
