@@ -358,6 +358,12 @@ impl Journal {
         self.shared.settle();
     }
 
+    /// Whether all records and the names of their segments have been synced.
+    pub(crate) fn is_synced(&self) -> bool {
+        let state = self.shared.lock();
+        state.unsynced.is_empty() && state.names_synced == state.last_segment()
+    }
+
     /// The ids of the completed operations, oldest first.
     pub(crate) fn ids(&self) -> Vec<String> {
         self.shared

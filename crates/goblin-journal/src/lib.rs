@@ -14,8 +14,6 @@
 //! first, once nothing in them is alive; what outlives that is folded into a new `operations.json` by a background
 //! thread that exists only while there is such work.
 
-#![warn(missing_docs)]
-
 mod crc;
 mod error;
 mod files;

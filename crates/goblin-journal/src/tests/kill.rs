@@ -29,7 +29,7 @@ impl Chance {
 #[ignore = "the child of every_acknowledged_record_survives_a_kill"]
 fn recording_child() {
     let (Some(file), Ok(round)) = (std::env::var_os(FILE), std::env::var(ROUND)) else {
-        panic!("only as a child")
+        return;
     };
     let mut options = Options::new(Some(file.into()));
     options.sync = if round.ends_with('7') {

@@ -196,6 +196,22 @@ fn a_second_journal_on_the_same_file_is_refused_by_name() {
 }
 
 #[test]
+fn grouped_appends_reach_the_disk_without_anybody_asking() {
+    let mut place = Place::new();
+    place.options.sync = Sync::Grouped;
+    let journal = place.open(T0);
+    for round in 0..3 {
+        run(&journal, &round.to_string(), T0 + round * 20_000);
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        while !journal.is_synced() {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(place.segments().len(), 3);
+}
+
+#[test]
 fn threads_share_it() {
     let mut place = Place::new();
     place.tuning = SMALL;

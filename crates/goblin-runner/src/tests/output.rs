@@ -87,7 +87,7 @@ async fn secrets_are_masked_in_both_streams_and_across_reads() {
 
 #[tokio::test]
 async fn a_secret_that_is_left_half_written_is_not_told() {
-    let mut spec = shell("(printf hunter; sleep 4; printf 2) & echo hi");
+    let mut spec = shell("echo hi; (printf hunter; sleep 4; printf 2) &");
     spec.secrets = vec![secret("hunter2")];
     let (outcome, seen) = try_run(spec).await.unwrap();
     assert!(outcome.output_held_open && outcome.truncated);
