@@ -1,6 +1,8 @@
 //! `node-identity.json`: the host's key pair and the controller that it was approved by. It must never know how a
 //! controller proves itself.
 
+use std::sync::Arc;
+
 use goblin_keys::{Fingerprint, KeyPair, PublicKey};
 use goblin_protocol::time::iso8601;
 use uuid::Uuid;
@@ -19,7 +21,7 @@ pub struct NodeIdentity {
     document: Document,
     node_id: String,
     created_at: String,
-    keys: KeyPair,
+    keys: Arc<KeyPair>,
     controller_key: Option<PublicKey>,
     controller_fingerprint: Option<Fingerprint>,
 }
@@ -36,7 +38,7 @@ impl NodeIdentity {
     }
 
     /// The host's key pair.
-    pub fn keys(&self) -> &KeyPair {
+    pub fn keys(&self) -> &Arc<KeyPair> {
         &self.keys
     }
 
@@ -64,7 +66,7 @@ impl NodeIdentity {
             document,
             node_id,
             created_at,
-            keys,
+            keys: Arc::new(keys),
             controller_key: None,
             controller_fingerprint: None,
         })
@@ -91,7 +93,7 @@ impl NodeIdentity {
         Ok(Self {
             node_id: document.text("nodeId")?.to_string(),
             created_at: document.text("createdAt")?.to_string(),
-            keys,
+            keys: Arc::new(keys),
             controller_key,
             controller_fingerprint: fingerprint,
             document,

@@ -1,3 +1,23 @@
-//! The one program of Node Goblin.
+//! The one program of Node Goblin: arguments and configuration, composition, and what a person sees.
+//!
+//! Everything else is in the crates that it puts together. As `burrow-host-gateway` (a link to it) it is the gateway.
 
-fn main() {}
+mod arguments;
+mod gateway;
+mod logging;
+mod runtime;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse_from(arguments::with_second_name(std::env::args_os().collect()));
+    let result = match arguments.command {
+        Command::Gateway(options) => gateway::run(options),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("node-goblin: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,61 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The name under which the program is the gateway.
+const SECOND_NAME: &str = "burrow-host-gateway";
+
+/// Runs work on other hosts, for agents and automation.
+#[derive(Debug, Parser)]
+#[command(name = "node-goblin", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon of this host: over standard streams, or out to a controller.
+    Gateway(crate::gateway::GatewayArguments),
+}
+
+/// Inserts `gateway` where the program was called by its second name without a command.
+pub fn with_second_name(mut words: Vec<OsString>) -> Vec<OsString> {
+    let called = words.first().map(Path::new).and_then(Path::file_name);
+    let commanded = words.get(1).is_some_and(|word| {
+        let word = word.to_string_lossy();
+        !word.starts_with('-') || matches!(word.as_ref(), "-h" | "--help" | "-V" | "--version")
+    });
+    if called == Some(SECOND_NAME.as_ref()) && !commanded {
+        words.insert(1, "gateway".into());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_second_name_is_the_gateway() {
+        let words = |text: &str| with_second_name(text.split(' ').map(Into::into).collect());
+        assert_eq!(words("/opt/x/burrow-host-gateway")[1..], ["gateway"]);
+        assert_eq!(
+            words("burrow-host-gateway --state-dir /x")[1..],
+            ["gateway", "--state-dir", "/x"]
+        );
+        assert_eq!(words("burrow-host-gateway gateway")[1..], ["gateway"]);
+        assert_eq!(words("burrow-host-gateway --version")[1..], ["--version"]);
+        assert_eq!(words("node-goblin --state-dir")[1..], ["--state-dir"]);
+    }
+}
