@@ -5,8 +5,10 @@
 //! owner or privileged, and could set them again. File capabilities are dropped, as every write drops them, and so are
 //! the signatures of integrity measurement, which belong to the old content.
 
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{
+    Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, flistxattr_query, fremovexattr, fsetxattr, fstat,
+};
 use rustix::io::Errno;
 
 /// Attributes that belong to the old content.
@@ -53,14 +55,10 @@ fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno
 
 fn attribute_names(file: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     // Most files have none; ask for the length first.
-    let length = match flistxattr(file.as_fd(), &mut [0_u8; 0][..]) {
-        Ok(length) => length,
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => 0,
-        Err(error) => return Err(error),
+    match flistxattr_query(file) {
+        Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+        queried => queried?,
     };
-    if length == 0 {
-        return Ok(Vec::new());
-    }
     let mut names = vec![0_u8; XATTR_MAX];
     let length = flistxattr(file, names.as_mut_slice())?;
     names.truncate(length);

@@ -7,6 +7,7 @@
 use crate::check_cancelled;
 use crate::failure::Failure;
 use crate::metadata;
+use crate::open;
 use crate::target::{Target, sync_directory};
 use crate::temporary::{Notes, Temporary};
 use rustix::fd::{AsFd, OwnedFd};
@@ -14,7 +15,7 @@ use rustix::fs::{
     FallocateFlags, Mode, OFlags, RenameFlags, Stat, fallocate, fstat, fsync, ftruncate, openat, renameat,
     renameat_with,
 };
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, pread, pwrite, write};
 use std::sync::atomic::AtomicBool;
 
 /// Bytes copied at a time.
@@ -62,6 +63,14 @@ impl Version {
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
+    }
+}
+
+impl Version {
+    /// Whether two looks at a file saw the same content. Its names may have changed, which shows in `changed` alone.
+    fn same_content(&self, other: &Self) -> bool {
+        let content = |version: &Self| (version.device, version.inode, version.size, version.modified);
+        content(self) == content(other)
     }
 }
 
@@ -178,16 +187,50 @@ impl Replacement<'_> {
             None if self.expected.is_some() => return Err(Failure::FileChanged.into()),
             None => {}
         }
+        match self.expected {
+            Some(expected) => self.exchange(&mut temporary, expected)?,
+            None => self.rename(&mut temporary).map_err(unstaged)?,
+        }
+        drop(temporary);
+        sync_directory(&self.target.directory).map_err(|error| Unstaged::Failed(error.into()))
+    }
+
+    fn rename(&self, temporary: &mut Temporary<'_>) -> Result<(), Errno> {
         let directory = self.target.directory_handle();
         renameat(
             directory,
             temporary.name.as_bytes(),
             directory,
             self.target.name_bytes(),
-        )
-        .map_err(unstaged)?;
+        )?;
         temporary.renamed();
-        sync_directory(&self.target.directory).map_err(|error| Unstaged::Failed(error.into()))
+        Ok(())
+    }
+
+    /// Lets the new and the old file change names, then looks at what came out: whatever another process put there since
+    /// the last look goes back to its place. What came out is removed with the temporary name.
+    fn exchange(&self, temporary: &mut Temporary<'_>, expected: Version) -> Result<(), Unstaged> {
+        let directory = self.target.directory_handle();
+        let (ours, theirs) = (temporary.name.clone(), self.target.name_bytes());
+        let swap = || renameat_with(directory, ours.as_bytes(), directory, theirs, RenameFlags::EXCHANGE);
+        match swap() {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.rename(temporary).map_err(unstaged),
+            Err(Errno::NOENT) => return Err(Failure::FileChanged.into()),
+            swapped => swapped.map_err(unstaged)?,
+        }
+        let came_out = || open::look(directory, ours.as_str()).map(|stat| Version::of(&stat));
+        if came_out().is_ok_and(|version| version.same_content(&expected)) {
+            return Ok(());
+        }
+        let new = fstat(&temporary.file).map(|stat| Version::of(&stat));
+        let restored = swap().and_then(|()| came_out());
+        if let (Ok(restored), Ok(new)) = (restored, new)
+            && !restored.same_content(&new)
+        {
+            // Somebody replaced ours meanwhile; theirs is the latest and stays.
+            swap().map_err(|error| Unstaged::Failed(error.into()))?;
+        }
+        Err(Failure::FileChanged.into())
     }
 
     fn check_expected(&self, now: &Stat) -> Result<(), Failure> {
@@ -247,10 +290,10 @@ impl Replacement<'_> {
         }
         let length: u64 = self.pieces.iter().map(Piece::length).sum();
         if length > 0 {
-            match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
-                // Files of `/proc` and some file systems have no such notion.
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL) => {}
-                Err(error) => return Err(error.into()),
+            let reserved = fallocate(file, FallocateFlags::KEEP_SIZE, 0, length);
+            // Any other error is that of a file without the notion, such as those of `/proc`.
+            if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) = reserved {
+                return Err(error.into());
             }
         }
         write_at(file, &content, start)?;
@@ -302,7 +345,12 @@ fn copy_range(
 
 fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Failure> {
     while !bytes.is_empty() {
-        match pwrite(file, bytes, offset) {
+        let written = match pwrite(file, bytes, offset) {
+            // Some files of `/proc` know no positions.
+            Err(Errno::SPIPE) => write(file, bytes),
+            written => written,
+        };
+        match written {
             Ok(0) => return Err(Errno::IO.into()),
             Ok(count) => {
                 bytes = &bytes[count..];

@@ -59,7 +59,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Searched, Failure> {
     };
     let limit = call.arguments.bound("maxMatches", MATCHES_DEFAULT);
     let mut matches = Matches {
-        search: LineSearch::new(query),
+        search: LineSearch::new(query, lines::BLOCK),
         found: Vec::new(),
         limit,
         left_out: false,

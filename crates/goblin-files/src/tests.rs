@@ -5,8 +5,11 @@ use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 
+mod crash;
 mod reading;
+mod searching;
 mod traversal;
+mod writing;
 
 /// A temporary folder with tools that work in it.
 struct Place {
@@ -52,7 +55,7 @@ impl Place {
         &self.files.working_directory
     }
 
-    fn join(&self, name: &str) -> PathBuf {
+    fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path().join(name)
     }
 
@@ -148,54 +151,91 @@ fn keys(json: &str) -> Vec<String> {
     serde_json::from_str::<Keys>(json).unwrap().0
 }
 
-/// Set for a child process that runs one call; see [`unprivileged`].
-const CALL: &str = "GOBLIN_FILES_TEST_CALL";
+/// Set for a child process that runs calls; see [`in_child`].
+const CALLS: &str = "GOBLIN_FILES_TEST_CALLS";
 
-/// Runs one call in a process of its own that may not override permissions, as the superuser may.
-fn unprivileged(place: &Place, tool: &str, arguments: Value) -> Value {
-    let call = json!({"folder": place.path(), "tool": tool, "arguments": arguments});
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--bounding-set", "-all", "--inh-caps", "-all", "--"])
-            .arg(std::env::current_exe().unwrap());
-        command
-    } else {
-        Command::new(std::env::current_exe().unwrap())
+/// Set for a child process that is killed; see [`crash`].
+const CRASH: &str = "GOBLIN_FILES_TEST_CRASH";
+
+/// A command that runs one of this program's tests, behind `wrapper`.
+fn child(wrapper: &[&str], test: &str) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let mut command = match wrapper {
+        [] => Command::new(program),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
     };
-    child_outcome(command.env(CALL, call.to_string()))
+    command.args(["--exact", test, "--nocapture"]);
+    command
 }
 
-/// The outcome that a child process, a run of this test program, prints.
-fn child_outcome(command: &mut Command) -> Value {
-    let output = command
-        .args(["--exact", "tests::child_process", "--nocapture"])
-        .output()
-        .unwrap();
+/// Runs calls in a process of their own, behind `wrapper`; the outcomes also hold that process's `peakKib`.
+fn in_child(place: &Place, wrapper: &[&str], calls: &[(&str, Value)]) -> Vec<Value> {
+    let calls: Vec<Value> = calls
+        .iter()
+        .map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}))
+        .collect();
+    let calls = json!({"folder": place.path(), "calls": calls}).to_string();
+    // In a file, since a command line and an environment have their limits.
+    std::fs::create_dir_all(place.join(".state")).unwrap();
+    let path = place.join(".state/calls");
+    std::fs::write(&path, calls).unwrap();
+    place.shell("chmod 777 .state");
+    let mut command = child(wrapper, "tests::child_process");
+    let output = command.env(CALLS, path).current_dir(place.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.find("{\"tool\"").map(|start| &line[start..]));
-    let line = line.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
-    serde_json::Deserializer::from_str(line)
-        .into_iter::<Value>()
-        .next()
-        .unwrap()
-        .unwrap()
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let outcomes = text.lines().filter_map(|line| line.strip_prefix("outcome "));
+    outcomes.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The body of child processes; without their variable there is nothing to do.
 #[test]
 fn child_process() {
-    let Ok(call) = std::env::var(CALL) else { return };
-    let call: Value = serde_json::from_str(&call).unwrap();
-    let files = Files::new(FilesOptions::new(call["folder"].as_str().unwrap().into()));
-    let outcome = files.run(
-        call["tool"].as_str().unwrap(),
-        call["arguments"].as_object().unwrap(),
-        &AtomicBool::new(false),
-    );
-    println!("{}", outcome.json);
+    let Ok(path) = std::env::var(CALLS) else { return };
+    let calls: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let folder: PathBuf = calls["folder"].as_str().unwrap().into();
+    let files = Files::new(FilesOptions {
+        temporary_notes: Some(folder.join(".state/temporary")),
+        ..FilesOptions::new(folder)
+    });
+    for call in calls["calls"].as_array().unwrap() {
+        let mut outcome = run(&files, call["tool"].as_str().unwrap(), call["arguments"].clone());
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        outcome["peakKib"] = peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap().into();
+        println!("\noutcome {outcome}");
+    }
+}
+
+/// The wrapper that takes away the superuser's right to override permissions, where there is one.
+fn without_override() -> &'static [&'static str] {
+    if rustix::process::geteuid().is_root() {
+        &[
+            "setpriv",
+            "--bounding-set",
+            "-dac_override,-dac_read_search,-fowner,-chown",
+            "--",
+        ]
+    } else {
+        &[]
+    }
+}
+
+/// Whether this process may do what only the superuser may; such a test says so and ends otherwise.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs the superuser");
+    }
+    root
 }
 
 #[test]

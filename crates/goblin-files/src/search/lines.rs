@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// Bytes read at a time.
-const BLOCK: usize = 128 * 1024;
+pub(super) const BLOCK: usize = 128 * 1024;
 
 /// A file with a NUL among its first bytes, this many, is binary.
 const BINARY_BLOCK: usize = 8 * 1024;
@@ -54,12 +54,13 @@ enum State {
 }
 
 impl<'a> LineSearch<'a> {
-    pub(super) fn new(query: &'a str) -> Self {
+    /// Reads files `block` bytes at a time, more where the query is long.
+    pub(super) fn new(query: &'a str, block: usize) -> Self {
         let query = query.as_bytes();
         Self {
             query,
             finder: Finder::new(query),
-            buffer: vec![0; BLOCK.max(2 * query.len())],
+            buffer: vec![0; block.max(2 * query.len())],
             position: Position {
                 line: 1,
                 head: Vec::with_capacity(HEAD_MAX),
@@ -202,5 +203,71 @@ impl Position {
         };
         let room = HEAD_MAX - self.head.len();
         self.head.extend_from_slice(&open[..open.len().min(room)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open;
+    use proptest::prelude::*;
+
+    fn search(content: &[u8], query: &str, block: usize) -> Vec<(u64, String)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, content).unwrap();
+        let mut lines = Vec::new();
+        let mut search = LineSearch::new(query, block);
+        let file = open::regular(&path).unwrap();
+        search
+            .run(&file, &mut || Ok(()), &mut |Line { number, text }| {
+                lines.push((number, text));
+                true
+            })
+            .unwrap();
+        lines
+    }
+
+    /// The same by splitting the whole content.
+    fn naive(content: &[u8], query: &str) -> Vec<(u64, String)> {
+        let pieces: Vec<&[u8]> = content.split(|byte| *byte == b'\n').collect();
+        let last = pieces.len() - 1;
+        let finder = Finder::new(query);
+        (1..)
+            .zip(pieces.iter().enumerate().map(|(index, piece)| {
+                if index < last {
+                    piece.strip_suffix(b"\r").unwrap_or(piece)
+                } else {
+                    piece
+                }
+            }))
+            .filter(|(_, line)| finder.find(line).is_some())
+            .map(|(number, line)| (number, String::from_utf8_lossy(line).chars().take(TEXT_MAX).collect()))
+            .collect()
+    }
+
+    #[test]
+    fn a_match_across_blocks_is_found_wherever_it_lies() {
+        for shift in 0..40 {
+            let content = [&b"x\n"[..], &vec![b'-'; BLOCK - 20 + shift], b"needle\r\nneedle"].concat();
+            let lines = search(&content, "needle", BLOCK);
+            assert_eq!(lines, naive(&content, "needle"), "{shift}");
+            assert_eq!(lines.len(), 2);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3_000) })]
+
+        #[test]
+        fn blocks_of_any_size_give_the_lines_of_the_whole(content in "[abé\r\n]{0,80}", query in "[abé\r\n]{1,3}", block in 1_usize..20) {
+            prop_assert_eq!(search(content.as_bytes(), &query, block), naive(content.as_bytes(), &query));
+        }
+
+        #[test]
+        fn long_lines_are_cut_alike(lines in proptest::collection::vec((0_usize..2_500, "[aé😀]{1,2}"), 1..6), block in 1_usize..9_000) {
+            let content: String = lines.iter().map(|(count, text)| text.repeat(*count) + "b\r\n").collect();
+            prop_assert_eq!(search(content.as_bytes(), "b", block), naive(content.as_bytes(), "b"));
+        }
     }
 }

@@ -9,8 +9,8 @@ use crate::background::{Background, HELD_PIPES};
 use crate::pipes::Pipes;
 
 /// The leader and its output end at SIGTERM; a member of the group ignores it.
-const LEAVES_ONE: &str = "(trap '' TERM; exec >/dev/null 2>&1; while :; do sleep 0.02; done) &
-    sleep 0.1; echo $$ $! ready; exec sleep 20";
+const LEAVES_ONE: &str = "trap '' TERM; (while :; do sleep 0.02; done) >/dev/null 2>&1 &
+    trap - TERM; echo $$ $! ready; exec sleep 20";
 
 /// The leader and the member.
 async fn pids(running: &mut Running) -> (String, String) {
@@ -68,7 +68,7 @@ async fn the_late_kill_needs_nobody_to_wait_for_it() {
 
 #[tokio::test]
 async fn settling_now_waits_for_no_grace() {
-    let mut running = Running::start(timeout(shell(LEAVES_ONE), 400));
+    let mut running = Running::start(timeout(shell(LEAVES_ONE), 600));
     let (leader, member) = pids(&mut running).await;
     let runner = running.runner.clone();
     let outcome = running.outcome().await;

@@ -13,12 +13,12 @@ fn deadline(mut spec: RunSpec, ms: u64) -> RunSpec {
 
 #[tokio::test]
 async fn a_timeout_ends_the_command_with_sigterm() {
-    let outcome = run(timeout(shell("echo begun; sleep 20"), 300)).await;
+    let outcome = run(timeout(shell("echo begun; sleep 20"), 500)).await;
     assert!(outcome.timed_out && outcome.killed && !outcome.cancelled);
     assert_eq!(outcome.timeout_reason, Some(TimeoutReason::Timeout));
     assert_eq!((outcome.exit_code, outcome.signal), (None, Some(libc::SIGTERM)));
     assert_eq!(outcome.stdout, "begun\n");
-    assert!((300..600).contains(&ms(outcome.duration)), "{:?}", outcome.duration);
+    assert!((500..1_450).contains(&ms(outcome.duration)), "{:?}", outcome.duration);
 }
 
 #[tokio::test]
@@ -104,32 +104,32 @@ async fn who_ignores_sigterm_gets_sigkill_after_a_second() {
     assert_eq!((outcome.exit_code, outcome.signal), (None, Some(libc::SIGKILL)));
     assert!((990..2_000).contains(&ms(took)), "{took:?}");
 
-    let outcome = run(timeout(shell(STUBBORN), 200)).await;
+    let outcome = run(timeout(shell(STUBBORN), 600)).await;
     assert!(outcome.timed_out && !outcome.cancelled);
     assert_eq!(outcome.signal, Some(libc::SIGKILL));
-    assert!((1_190..2_200).contains(&ms(outcome.duration)), "{:?}", outcome.duration);
+    assert!((1_590..2_800).contains(&ms(outcome.duration)), "{:?}", outcome.duration);
 }
 
 #[tokio::test]
 async fn a_stopped_command_can_be_ended() {
-    let outcome = run(timeout(shell("kill -STOP $$"), 200)).await;
+    let outcome = run(timeout(shell("kill -STOP $$"), 600)).await;
     assert_eq!(outcome.signal, Some(libc::SIGKILL));
-    assert!(outcome.timed_out && ms(outcome.duration) < 2_200);
+    assert!(outcome.timed_out && ms(outcome.duration) < 2_800);
 }
 
 #[tokio::test]
 async fn a_timeout_after_an_overflow_escalates() {
     let command = "trap '' TERM; printf '%02000d' 0; while :; do sleep 0.02; done";
-    let outcome = run(timeout(cap(shell(command), 1_000), 200)).await;
+    let outcome = run(timeout(cap(shell(command), 1_000), 600)).await;
     assert!(outcome.truncated && outcome.timed_out);
     assert_eq!(outcome.signal, Some(libc::SIGKILL));
 }
 
 #[tokio::test]
 async fn the_first_cause_counts() {
-    let mut running = Running::start(timeout(shell(STUBBORN), 200));
+    let mut running = Running::start(timeout(shell(STUBBORN), 600));
     running.says("ready").await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
     let (outcome, _) = running.cancelled().await;
     assert!(outcome.timed_out && !outcome.cancelled);
 }
@@ -137,26 +137,26 @@ async fn the_first_cause_counts() {
 #[tokio::test]
 async fn a_process_in_its_own_session_cannot_hold_the_answer_of_a_timeout() {
     let command = "setsid sleep 4.77 & echo $!; wait";
-    let outcome = run(timeout(shell(command), 300)).await;
+    let outcome = run(timeout(shell(command), 600)).await;
     assert!(outcome.timed_out && outcome.output_held_open);
     assert_eq!(outcome.signal, Some(libc::SIGTERM));
-    assert!((1_390..2_500).contains(&ms(outcome.duration)), "{:?}", outcome.duration);
+    assert!((1_690..3_000).contains(&ms(outcome.duration)), "{:?}", outcome.duration);
 }
 
 #[tokio::test]
 async fn a_cancel_ends_the_drain_at_once() {
-    let mut running = Running::start(shell("sleep 20.2 & echo $! ready; exit 3"));
+    let mut running = Running::start(shell("sleep 20.2 & echo $! $$ ready; exit 3"));
     let said = running.says("ready").await;
-    let pid = said.split(' ').next().unwrap().to_owned();
+    let pids: Vec<_> = said.split(' ').collect();
     let runner = running.runner.clone();
-    // The leader is gone soon after; its member holds the output.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // Its member holds the output.
+    until("the leader has exited", || !alive(pids[1])).await;
     let (outcome, took) = running.cancelled().await;
     assert_eq!((outcome.exit_code, outcome.signal), (Some(3), None));
-    assert!(outcome.cancelled && outcome.killed && outcome.output_held_open);
+    assert!(outcome.cancelled && outcome.killed);
     assert!(ms(took) < 700, "{took:?}");
     runner.settle().await;
-    until("the member has ended", || !alive(&pid)).await;
+    until("the member has ended", || !alive(pids[0])).await;
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn a_sink_that_never_takes_delays_no_limit() {
     let started = Instant::now();
     let runner = Runner::new();
     let token = CancellationToken::new();
-    let spec = timeout(shell("echo one; sleep 0.1; echo two; sleep 20"), 400);
+    let spec = timeout(shell("echo one; sleep 0.1; echo two; sleep 20"), 600);
     let outcome = runner.run(spec, &token, &mut Stuck { takes: 0 }).await.unwrap();
     assert!(outcome.timed_out);
     assert_eq!(outcome.signal, Some(libc::SIGTERM));
@@ -172,7 +172,7 @@ async fn a_sink_that_never_takes_delays_no_limit() {
         outcome.stdout, "one\ntwo\n",
         "the outcome has what the sink did not take"
     );
-    assert!(ms(started.elapsed()) < 2_500, "{:?}", started.elapsed());
+    assert!(ms(started.elapsed()) < 2_900, "{:?}", started.elapsed());
 
     // More than a pipe holds: back-pressure has stopped the command.
     let spec = timeout(exec("yes", &[]), 300);
