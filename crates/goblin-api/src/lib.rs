@@ -1,1 +1,47 @@
-//! Request and response types of the HTTP API, shared by server and CLI.
+//! The HTTP API as types: paths, request bodies and answers, shared by server and client so that both agree by
+//! construction. It must never know a socket, a server, nor what an operation means.
+
+pub mod routes;
+
+mod controller;
+mod dispatch;
+mod error;
+mod gateways;
+mod operations;
+mod pairings;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+pub use controller::{ControllerAnswer, ControllerState, HealthAnswer, TlsState};
+pub use dispatch::{
+    CancelAnswer, CollectedDispatch, DISPATCH_ERROR, DispatchAnswer, DispatchError, DispatchErrorLine, FileRequest,
+    NDJSON, ProcessRequest, ProtectedValues,
+};
+pub use error::ErrorBody;
+pub use gateways::{GatewaySnapshot, GatewayStatus, GatewaysAnswer};
+pub use operations::{
+    Activity, ActivityKind, ActivityState, OPERATIONS_LIMIT_DEFAULT, OPERATIONS_LIMIT_MAX, OperationsAnswer,
+};
+pub use pairings::{ApproveRequest, PairingAnswer, PairingDecision, PairingListing, PairingMetadata, PairingsAnswer};
+pub use trust::{EnrolRequest, TrustAnswer, TrustListing, TrustRecord};
+
+/// The member `ok` of every answer that succeeded: writes `true`, reads only `true`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Success;
+
+impl serde::Serialize for Success {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Success {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if bool::deserialize(deserializer)? {
+            Ok(Self)
+        } else {
+            Err(serde::de::Error::custom("the answer is not a success"))
+        }
+    }
+}

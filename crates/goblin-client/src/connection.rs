@@ -15,13 +15,24 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::io::AsyncRead;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::debug;
 
-/// Sees what belongs to no request of this connection: events and answers of work that an earlier connection began.
+/// Sees what a connection brings, whoever waits for it. It is called by the task that reads: it must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// A frame that nobody waits for.
-    fn unclaimed(&self, envelope: &Envelope);
+    /// A frame arrived; called before it is delivered to whoever waits for it.
+    fn arrived(&self, envelope: &Envelope) {
+        let _ = envelope;
+    }
+
+    /// A frame that nobody waits for: of work that an earlier connection began, or whose dispatch was dropped.
+    fn unclaimed(&self, envelope: &Envelope) {
+        let _ = envelope;
+    }
+
+    /// The connection is lost; called before the waiting dispatches learn it.
+    fn closed(&self) {}
 }
 
 /// Cheap to clone; all clones are one connection.
@@ -29,6 +40,7 @@ pub trait Observer: Send + Sync + 'static {
 pub struct Connection {
     sender: FrameSender,
     state: Arc<Mutex<State>>,
+    closing: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -50,12 +62,20 @@ where
     R: AsyncRead + Unpin + Send + 'static,
 {
     let state = Arc::new(Mutex::new(State::default()));
+    let closing = Arc::new(Notify::new());
     let connection = Connection {
         sender: sender.clone(),
         state: state.clone(),
+        closing: closing.clone(),
     };
     let task = tokio::spawn(async move {
-        let reason = read(reader, &sender, &state, observer).await;
+        let reason = tokio::select! {
+            reason = read(reader, &sender, &state, observer.as_deref()) => reason,
+            () = closing.notified() => None,
+        };
+        if let Some(observer) = observer {
+            observer.closed();
+        }
         let mut state = lock(&state);
         state.closed = true;
         // Dropping the inlets tells every waiting dispatch.
@@ -70,7 +90,7 @@ async fn read<R: AsyncRead + Unpin>(
     mut reader: FrameReader<R>,
     sender: &FrameSender,
     state: &Mutex<State>,
-    observer: Option<Arc<dyn Observer>>,
+    observer: Option<&dyn Observer>,
 ) -> Option<String> {
     loop {
         let frame = match reader.next().await {
@@ -92,13 +112,13 @@ async fn read<R: AsyncRead + Unpin>(
         if let Body::Closing(reason) = &envelope.body {
             return Some(reason.clone());
         }
-        match route(state, &envelope) {
-            Some(inlet) => inlet.deliver(envelope).await,
-            None => {
-                if let Some(observer) = &observer {
-                    observer.unclaimed(&envelope);
-                }
-            }
+        if let Some(observer) = observer {
+            observer.arrived(&envelope);
+        }
+        match (route(state, &envelope), observer) {
+            (Some(inlet), _) => inlet.deliver(envelope).await,
+            (None, Some(observer)) => observer.unclaimed(&envelope),
+            (None, None) => {}
         }
     }
 }
@@ -208,6 +228,12 @@ impl Connection {
             .await?
             .map_err(ClientError::Remote)?;
         serde_json::from_str(result.get()).map_err(ClientError::Unreadable)
+    }
+
+    /// Stops reading, as if the connection were lost: every waiting dispatch learns it. The sending half ends with the
+    /// last clone.
+    pub fn close(&self) {
+        self.closing.notify_one();
     }
 
     /// True once the connection is lost.

@@ -1,0 +1,72 @@
+//! State of the controller itself.
+
+use crate::Success;
+use serde::{Deserialize, Serialize};
+
+/// Answer of GET `/controller`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControllerAnswer {
+    /// Always true.
+    pub ok: Success,
+    /// The listener.
+    pub controller: ControllerState,
+}
+
+/// The gateway listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControllerState {
+    /// Whether it is meant to run.
+    pub enabled: bool,
+    /// Address or name that it binds.
+    pub host: String,
+    /// TCP port; the one that the system chose once it runs.
+    pub port: u16,
+    /// Whether it serves.
+    pub running: bool,
+    /// Its certificate.
+    pub tls: TlsState,
+    /// Stable code of why it does not run, when it should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The listener's certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TlsState {
+    /// An operator supplied it.
+    pub configured: bool,
+    /// Key and certificate are there.
+    pub ready: bool,
+    /// There is a private key.
+    pub key_configured: bool,
+    /// There is a certificate.
+    pub cert_configured: bool,
+    /// There is an authority for client certificates.
+    pub ca_configured: bool,
+    /// `generated` or `configured`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// ISO 8601 time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// ISO 8601 time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// ISO 8601 time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotate_after: Option<String>,
+    /// Host that it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Hexadecimal SHA-256 of the certificate, for a gateway's `--controller-fingerprint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint_sha256: Option<String>,
+}
+
+/// Answer of GET `/healthz`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthAnswer {
+    /// Always true.
+    pub ok: Success,
+}
