@@ -128,20 +128,19 @@ impl Envelope {
         if json::too_deep(&frame) {
             return None;
         }
-        match serde_json::from_str::<Frame<'_>>(text) {
-            Ok(read) => {
+        // Texts are passed on as they came, so what only JavaScript takes is mended before anybody reads it.
+        let repaired = match serde_json::from_str::<Frame<'_>>(text) {
+            Ok(read) if !has_surrogate_escapes(&frame) => {
                 let body = body(read)?;
-                Some(Self { body, text: frame })
+                return Some(Self { body, text: frame });
             }
-            Err(_) => {
-                let repaired = json::repair(text).into_owned();
-                let body = body(serde_json::from_str(&repaired).ok()?)?;
-                Some(Self {
-                    body,
-                    text: Bytes::from(repaired),
-                })
-            }
-        }
+            _ => json::repair(text).into_owned(),
+        };
+        let body = body(serde_json::from_str(&repaired).ok()?)?;
+        Some(Self {
+            body,
+            text: Bytes::from(repaired),
+        })
     }
 
     /// The operation that an event is about.
@@ -153,6 +152,13 @@ impl Envelope {
             _ => None,
         }
     }
+}
+
+/// `\\ud…`: a pair of them is fine, a lone one is not.
+fn has_surrogate_escapes(frame: &[u8]) -> bool {
+    memchr::memmem::find(frame, b"\\ud")
+        .or_else(|| memchr::memmem::find(frame, b"\\uD"))
+        .is_some()
 }
 
 fn body(frame: Frame<'_>) -> Option<Body> {

@@ -72,12 +72,23 @@ enum Ending {
     NoChallenge,
     #[error("the controller sent a frame that is too large")]
     FrameTooLarge,
-    #[error("the controller closed the connection")]
+    #[error("the connection was closed")]
     Closed,
     #[error("the controller closed the connection: {0}")]
     Told(String),
     #[error("the connection failed: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Ending {
+    fn from(error: io::Error) -> Self {
+        // A peer that goes away without a farewell is an everyday event, not a fault to describe.
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            Self::Closed
+        } else {
+            Self::Io(error)
+        }
+    }
 }
 
 impl From<Closed> for Ending {
@@ -225,7 +236,7 @@ impl Attempt<'_> {
                     return Ending::FrameTooLarge;
                 }
                 Ok(Received::End) => return Ending::Closed,
-                Err(error) => return Ending::Io(error),
+                Err(error) => return error.into(),
             };
             match transport_message(&frame) {
                 None => self.daemon.receive(&frame, session).await,
