@@ -1,0 +1,12 @@
+//! The real program over real processes, sockets and files.
+//!
+//! One binary for all of it: a module for each thing that a user relies on.
+
+#![allow(missing_docs, reason = "tests are read, not called")]
+
+mod hostile_input;
+mod recovery;
+mod stdio;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_node-goblin");
