@@ -5,6 +5,8 @@
 #![allow(missing_docs, reason = "tests are read, not called")]
 
 mod hostile_input;
+mod outbound;
+mod peer;
 mod recovery;
 mod stdio;
 
