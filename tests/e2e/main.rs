@@ -2,7 +2,11 @@
 //!
 //! One binary for all of it: a module for each thing that a user relies on.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests are read, not called, and a panic is their verdict")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "tests are read, not called, and a panic is their verdict"
+)]
 
 mod hostile_input;
 mod outbound;

@@ -154,10 +154,7 @@ fn protected_values_need_their_binding_and_are_masked() {
     let mut controller = scene.controller(json!({}));
     let gateway = Gateway::plain(controller.port, &scene.state());
     controller.event("ready");
-    let params = shell(
-        "op",
-        "test ${#TOKEN} = 13 && echo got; echo $TOKEN; echo $TOKEN >&2",
-    );
+    let params = shell("op", "test ${#TOKEN} = 13 && echo got; echo $TOKEN; echo $TOKEN >&2");
     controller.order(json!({"deliver": {"id": "a", "params": params}, "values": {"TOKEN": "marker-secret"}}));
     let answer = controller.answer("a");
     let outcome = &answer["result"]["outcome"];

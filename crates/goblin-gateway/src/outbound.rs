@@ -74,7 +74,7 @@ enum Ending {
     FrameTooLarge,
     #[error("the connection was closed")]
     Closed,
-    #[error("the controller closed the connection: {0}")]
+    #[error("the controller closed the connection: {0:?}")]
     Told(String),
     #[error("the connection failed: {0}")]
     Io(io::Error),
@@ -211,7 +211,7 @@ impl Attempt<'_> {
             connection_id,
         } = ready;
         self.backoff.reset();
-        info!(connection = %connection_id, controller = %self.outbound.address.authority(), "connected");
+        info!(connection = ?connection_id, controller = %self.outbound.address.authority(), "connected");
         let session = Session::Authenticated {
             gateway_id: self.outbound.gateway_id.clone(),
             connection_id,

@@ -158,7 +158,7 @@ impl GatewayAuth {
             .ok()
             .and_then(|text| json::from_text::<FromController>(text).ok());
         match (message, &mut self.state) {
-            (Some(FromController::Error { error }), _) => Err(Failure::Told(error.code)),
+            (Some(FromController::Error { error }), _) => Err(Failure::Told(readable(error.code))),
             (Some(FromController::Challenge(challenge)), State::Expecting) => {
                 let (answer, state) = self.answer(&challenge).map_err(Failure::Refused)?;
                 self.state = state;
@@ -262,6 +262,15 @@ impl GatewayAuth {
             renewed,
         }))
     }
+}
+
+/// A code as it may be shown: what is no code could be anything, so it is not repeated.
+fn readable(code: String) -> String {
+    let plain = (1..=64).contains(&code.len())
+        && code
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if plain { code } else { "an unreadable code".to_owned() }
 }
 
 /// True when a frame looks like a daemon request rather than an authentication message.

@@ -340,6 +340,7 @@ fn valid_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn error(frame: &str) -> (String, Code) {
@@ -493,6 +494,21 @@ mod tests {
                 take(values, delivery, bound),
                 Err(Code::ProtectedDeliveryBindingInvalid)
             );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Request::read(&bytes);
+        }
+
+        #[test]
+        fn any_json_like_text_is_read_or_refused(text in r#"(\{|\}|\[|\]|"id"|"method"|"health"|"params"|"process.exec"|:|,|"|\\|\\ud83d|\\u0000|null|true|-1E400|1e999|0\.5| |é){0,40}"#) {
+            if let Ok(request) = Request::read(text.as_bytes()) {
+                let _ = Execution::read(Method::ProcessExec, &request.params);
+                let _ = Execution::read(Method::FilesystemExecute, &request.params);
+            }
         }
     }
 }
