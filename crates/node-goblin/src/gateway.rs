@@ -1,5 +1,6 @@
 //! `node-goblin gateway`: configuration of the daemon, and putting it together.
 
+mod address;
 mod configuration;
 mod proxy;
 

@@ -2,6 +2,7 @@
 //!
 //! A flag wins over its variable. A blank variable counts as absent, as environment files leave them.
 
+use crate::gateway::address::address;
 use crate::gateway::proxy;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -200,37 +201,6 @@ fn controller_address(url: &str) -> anyhow::Result<Address> {
         .with_context(|| format!("the controller's address {url:?} does not begin with tls://"))?;
     address(rest.strip_suffix('/').unwrap_or(rest), PORT_DEFAULT)
         .with_context(|| format!("the controller's address {url:?} is not tls://HOST[:PORT]"))
-}
-
-/// `HOST[:PORT]` or `[IPV6][:PORT]`.
-pub fn address(text: &str, default_port: u16) -> Option<Address> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']')?;
-            (
-                host,
-                if after.is_empty() {
-                    None
-                } else {
-                    Some(after.strip_prefix(':')?)
-                },
-            )
-        }
-        None => match text.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') => (host, Some(port)),
-            Some(_) => (text, None),
-            None => (text, None),
-        },
-    };
-    let port = port.map_or(Some(default_port), |port| port.parse().ok().filter(|&port| port != 0))?;
-    let plain = !host.is_empty()
-        && host
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'));
-    plain.then(|| Address {
-        host: host.to_owned(),
-        port,
-    })
 }
 
 fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {

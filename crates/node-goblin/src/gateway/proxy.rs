@@ -1,6 +1,6 @@
 //! Which proxy the environment asks for.
 
-use crate::gateway::configuration::address;
+use crate::gateway::address::address;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
