@@ -64,7 +64,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Searched, Failure> {
         limit,
         left_out: false,
     };
-    let traversal = match open::place(&path)?.open()? {
+    let traversal = match open::open(&path)? {
         Opened::Regular(file) => {
             let mut traversal = Traversal::default();
             let name = path.file_name().map_or(path.as_os_str(), |name| name).as_bytes();

@@ -2,7 +2,7 @@
 //! It must never know what is written.
 
 use crate::failure::Failure;
-use crate::open;
+use crate::open::{self, check_regular};
 use crate::path_locks::Key;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, fsync, mkdir, openat, readlinkat, syncfs};
@@ -76,14 +76,6 @@ impl Target {
     pub(crate) fn key(&self) -> Result<Key, Failure> {
         let stat = fstat(&self.directory)?;
         Ok((stat.st_dev, stat.st_ino, self.name.clone()))
-    }
-}
-
-fn check_regular(stat: &Stat) -> Result<(), Failure> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(()),
-        FileType::Directory => Err(Errno::ISDIR.into()),
-        _ => Err(Failure::NotARegularFile),
     }
 }
 

@@ -386,19 +386,28 @@ fn keys_come_in_the_documented_order() {
 
 #[test]
 fn the_fingerprint_is_of_the_canonical_result_without_the_tail() {
-    let place = Place::with("echo x > f");
-    let outcome = place.run("files_inspect", json!({"path": "f"}));
-    let mut rest = outcome.clone();
-    for key in ["durationMs", "resultFingerprint", "execution"] {
-        rest.as_object_mut().unwrap().remove(key);
+    let place = Place::with("mkdir d; printf 'x\\001\"\\n' > d/f; touch d/$'odd\\n\"\\x01' d/é; echo x > f");
+    let calls = [
+        ("files_inspect", json!({"path": "f"})),
+        ("files_read", json!({"filePath": "d/f", "workspaceRoot": "/\u{1}"})),
+        ("files_list", json!({"dirPath": ".", "maxDepth": 1})),
+        ("files_find", json!({"dirPath": ".", "pattern": "**", "maxEntries": 2})),
+        ("files_search", json!({"dirPath": ".", "query": "x"})),
+        ("files_read", json!({"filePath": "none"})),
+        ("files_dance", json!({})),
+        ("files_edit", json!({"filePath": "f", "oldText": "x", "newText": "y"})),
+        ("files_write", json!({"filePath": "f", "content": "y"})),
+    ];
+    for (tool, arguments) in calls {
+        let outcome = place.run(tool, arguments);
+        let mut rest = outcome.clone();
+        for key in ["durationMs", "resultFingerprint", "execution"] {
+            rest.as_object_mut().unwrap().remove(key);
+        }
+        let canonical = goblin_protocol::canonical::canonical(&rest);
+        let expected = goblin_protocol::digest::sha256_hex(canonical.as_bytes());
+        assert_eq!(outcome["resultFingerprint"], expected[..16], "{tool}");
     }
-    let canonical = goblin_protocol::canonical::canonical(&rest);
-    assert_eq!(
-        outcome["resultFingerprint"],
-        goblin_protocol::digest::sha256_hex(canonical.as_bytes())[..16]
-    );
-    let again = place.run("files_inspect", json!({"path": "f"}));
-    assert_eq!(outcome["resultFingerprint"], again["resultFingerprint"]);
 }
 
 #[test]

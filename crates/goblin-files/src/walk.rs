@@ -7,7 +7,7 @@
 use crate::check_cancelled;
 use crate::errno;
 use crate::failure::Failure;
-use crate::open::{self, Opened};
+use crate::open;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, RawDir, Stat};
 use rustix::io::Errno;
@@ -186,14 +186,7 @@ impl<'a> Walk<'a> {
 
     /// Starts at the directory that `path` leads to.
     pub(crate) fn at(path: &std::path::Path, bounds: Bounds, cancel: &'a AtomicBool) -> Result<Self, Failure> {
-        let place = open::place(path)?;
-        if Kind::of(&place.stat) != Kind::Directory {
-            return Err(Errno::NOTDIR.into());
-        }
-        match place.open()? {
-            Opened::Directory(root) => Self::new(root, bounds, cancel),
-            Opened::Regular(_) => Err(Errno::NOTDIR.into()),
-        }
+        Self::new(open::directory(path)?, bounds, cancel)
     }
 
     /// The next entry, or `None` at the end of the tree or of the budget.
