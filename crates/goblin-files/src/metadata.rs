@@ -38,17 +38,20 @@ fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno
     if attribute_names(new)?.iter().any(|name| name == ACCESS_LIST) && !kept.iter().any(|name| name == ACCESS_LIST) {
         fremovexattr(new, ACCESS_LIST)?;
     }
-    let mut value = Vec::new();
+    let (mut value, mut inherited) = (vec![0; XATTR_MAX], vec![0; XATTR_MAX]);
     for name in kept.iter().filter(|name| !OF_CONTENT.contains(&name.as_slice())) {
-        value.resize(XATTR_MAX, 0);
-        let length = match fgetxattr(old, name.as_slice(), value.as_mut_slice()) {
-            Ok(length) => length,
+        let value = match fgetxattr(old, name.as_slice(), value.as_mut_slice()) {
+            Ok(length) => &value[..length],
             // Gone in the meantime.
             Err(Errno::NODATA) => continue,
             Err(error) => return Err(error),
         };
-        value.truncate(length);
-        fsetxattr(new, name.as_slice(), &value, XattrFlags::empty())?;
+        // What is the same already, a security label mostly, might not be ours to set.
+        let same =
+            fgetxattr(new, name.as_slice(), inherited.as_mut_slice()).is_ok_and(|length| inherited[..length] == *value);
+        if !same {
+            fsetxattr(new, name.as_slice(), value, XattrFlags::empty())?;
+        }
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ impl Replacement<'_> {
             renamed => renamed?,
         }
         temporary.renamed();
-        sync_directory(&self.target.directory)?;
+        sync_directory(&self.target.directory, Some(&temporary.file))?;
         Ok(Replaced {
             created: true,
             in_place: false,
@@ -191,8 +191,8 @@ impl Replacement<'_> {
             Some(expected) => self.exchange(&mut temporary, expected)?,
             None => self.rename(&mut temporary).map_err(unstaged)?,
         }
-        drop(temporary);
-        sync_directory(&self.target.directory).map_err(|error| Unstaged::Failed(error.into()))
+        temporary.remove_name();
+        sync_directory(&self.target.directory, Some(&temporary.file)).map_err(|error| Unstaged::Failed(error.into()))
     }
 
     fn rename(&self, temporary: &mut Temporary<'_>) -> Result<(), Errno> {

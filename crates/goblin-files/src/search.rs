@@ -5,7 +5,8 @@
 use crate::arguments::shown;
 use crate::failure::Failure;
 use crate::open::{self, Opened, Regular};
-use crate::walk::{Bounds, Kind, Traversal, Walk};
+use crate::traversal::{Bounds, Traversal};
+use crate::walk::{Kind, Walk};
 use crate::{Call, check_cancelled};
 use lines::{Line, LineSearch};
 use serde::Serialize;

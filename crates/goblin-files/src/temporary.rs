@@ -139,16 +139,20 @@ impl Temporary<'_> {
     pub(crate) fn renamed(&mut self) {
         self.named = false;
     }
+
+    /// Removes the name, if it is still there and ours.
+    pub(crate) fn remove_name(&mut self) {
+        if self.named {
+            let removed = unlinkat(&self.target.directory, self.name.as_str(), AtFlags::empty());
+            self.named = !matches!(removed, Ok(()) | Err(Errno::NOENT));
+        }
+    }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        let gone = !self.named
-            || matches!(
-                unlinkat(&self.target.directory, self.name.as_str(), AtFlags::empty()),
-                Ok(()) | Err(Errno::NOENT)
-            );
-        if gone {
+        self.remove_name();
+        if !self.named {
             remove_note(self.note.as_deref());
         }
     }

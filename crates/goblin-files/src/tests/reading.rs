@@ -228,7 +228,8 @@ fn files_of_size_zero_with_content_are_read_to_their_end() {
 
 #[test]
 fn only_regular_files_are_read_and_nothing_blocks_or_disturbs() {
-    let place = Place::with("mkfifo idle busy; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('s')\"");
+    let place = Place::with("mkfifo idle busy");
+    let _socket = std::os::unix::net::UnixListener::bind(place.join("s")).unwrap();
     symlink("idle", place.join("link")).unwrap();
     let mut writer = Command::new("bash")
         .args(["-c", "printf precious > busy"])

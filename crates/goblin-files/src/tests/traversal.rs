@@ -37,6 +37,10 @@ impl Place {
     }
 }
 
+fn matches(glob: &mut Glob, path: &str) -> bool {
+    glob.matches(path.as_bytes(), &AtomicBool::new(false)).unwrap()
+}
+
 /// The flags of a traversal: truncated, depth, budget, incomplete, number of warnings.
 fn flags(outcome: &Value) -> (bool, bool, bool, bool, usize) {
     let flag = |name: &str| outcome[name].as_bool().unwrap();
@@ -291,12 +295,12 @@ fn hostile_patterns_take_no_time() {
     ] {
         let mut glob = Glob::new(&pattern);
         for _ in 0..20 {
-            glob.matches(path.as_bytes());
-            glob.matches(name.as_bytes());
+            matches(&mut glob, &path);
+            matches(&mut glob, &name);
         }
     }
-    assert!(Glob::new(&"*".repeat(10_000)).matches(path.as_bytes()));
-    assert!(!Glob::new(&("*a".repeat(100) + "b")).matches(name.as_bytes()));
+    assert!(matches(&mut Glob::new(&"*".repeat(10_000)), &path));
+    assert!(!matches(&mut Glob::new(&("*a".repeat(100) + "b")), &name));
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }
 
@@ -307,6 +311,10 @@ fn a_directory_of_200_000_names_costs_what_the_budget_costs() {
     let (paths, outcome) = place.list(json!({"dirPath": "big", "maxEntries": 100}));
     assert_eq!((paths.len(), flags(&outcome)), (100, (true, false, true, true, 1)));
     assert_eq!(paths[99], "file-000099-with-a-longer-name.txt");
+    let list = ("files_list", json!({"dirPath": "big", "maxEntries": 4000}));
+    let outcomes = in_child(&place, &[], &[("files_inspect", json!({"path": "."})), list]);
+    let grown = outcomes[1]["peakKib"].as_u64().unwrap() - outcomes[0]["peakKib"].as_u64().unwrap();
+    assert!(grown < 8_192, "{grown} KiB");
     let (paths, outcome) = place.find(json!({"dirPath": "big", "pattern": "*19999?*"}));
     assert_eq!((paths.len(), outcome["entryBudgetExhausted"].clone()), (0, json!(true)));
     let (paths, outcome) = place.find(json!({"dirPath": "big", "pattern": "*199999*", "maxTraversalEntries": 400_000}));
@@ -319,25 +327,34 @@ fn a_directory_of_200_000_names_costs_what_the_budget_costs() {
     );
 }
 
-/// A tree deeper than the longest path, made and removed by handles.
+/// A tree deeper than the longest path, made by handles: in each folder a file and the next one.
 fn deep(place: &Place, depth: usize, name: &str) {
-    let script = "import os,sys
-os.mkdir('deep'); os.chdir('deep')
-for i in range(int(sys.argv[1])):
-    open('file','w').write('needle'); os.mkdir(sys.argv[2]); os.chdir(sys.argv[2])
-open('last','w').write('needle')";
-    let made = Command::new("python3")
-        .args(["-c", script, &depth.to_string(), name])
-        .current_dir(place.path())
-        .status()
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let file = |parent: &rustix::fd::OwnedFd, name: &str| {
+        let file = openat(
+            parent,
+            name,
+            OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::RWXU,
+        )
         .unwrap();
-    assert!(made.success());
+        rustix::io::write(&file, b"needle").unwrap();
+    };
+    std::fs::create_dir(place.join("deep")).unwrap();
+    let mut parent = openat(CWD, place.join("deep"), directory, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        file(&parent, "file");
+        mkdirat(&parent, name, Mode::RWXU).unwrap();
+        parent = openat(&parent, name, directory, Mode::empty()).unwrap();
+    }
+    file(&parent, "last");
 }
 
 #[test]
 fn a_tree_deeper_than_the_longest_path_is_walked() {
     let place = Place::new();
-    let (depth, name) = (300, "d".repeat(100));
+    let (depth, name) = (120, "d".repeat(40));
     deep(&place, depth, &name);
     let arguments = json!({"dirPath": "deep", "maxDepth": 10_000, "maxEntries": 10_000});
     let (paths, outcome) = place.list(arguments.clone());
@@ -354,6 +371,25 @@ fn a_tree_deeper_than_the_longest_path_is_walked() {
         place.ok("files_search", search)["matches"].as_array().unwrap().len(),
         depth + 1
     );
+    place.shell("rm -rf deep");
+}
+
+#[test]
+fn a_result_that_no_frame_can_hold_is_not_gathered() {
+    let place = Place::new();
+    deep(&place, 400, &"d".repeat(200));
+    let outcome = place.ok(
+        "files_list",
+        json!({"dirPath": "deep", "maxDepth": 10_000, "maxEntries": 10_000}),
+    );
+    let length: usize = outcome["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["path"].as_str().unwrap().len())
+        .sum();
+    assert!((2 << 20..3 << 20).contains(&length), "{length}");
+    assert_eq!(flags(&outcome), (true, false, false, true, 1));
     place.shell("rm -rf deep");
 }
 
@@ -576,6 +612,6 @@ proptest! {
     #[test]
     fn the_glob_equals_a_naive_one(pattern in "[ab/*?é]{0,8}", path in "[abé]{1,3}(/[abé]{1,3}){0,3}") {
         let naive = naive_glob(&pattern.chars().collect::<Vec<_>>(), &path.chars().collect::<Vec<_>>());
-        prop_assert_eq!(Glob::new(&pattern).matches(path.as_bytes()), naive);
+        prop_assert_eq!(matches(&mut Glob::new(&pattern), &path), naive);
     }
 }
