@@ -4,7 +4,7 @@
 use crate::arguments::shown;
 use crate::failure::Failure;
 use crate::open::{self, Regular};
-use crate::replace::{Piece, Replacement, Version};
+use crate::replace::{Old, Piece, Read, Replacement, Version};
 use crate::target::Target;
 use crate::write::NOT_ATOMIC;
 use crate::{Call, check_cancelled};
@@ -36,6 +36,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Edited, Failure> {
     let new_text = call.arguments.text("newText").ok_or(Failure::NewTextInvalid)?;
     let target = Target::resolve(&path, false)?;
     let _turn = call.files.locks.lock(target.key()?, call.cancel)?;
+    let old = Old::open(&target)?;
     let regular = open::regular_in(target.directory_handle(), target.name_bytes())?;
     let (at, length) = only_occurrence(&regular, old_text.as_bytes(), call.cancel)?;
     let rest = at + old_text.len() as u64;
@@ -56,7 +57,10 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Edited, Failure> {
         notes: &call.files.notes,
         target: &target,
         pieces: &pieces,
-        expected: Some(Version::of(&regular.stat)),
+        read: Some(Read {
+            old: &old,
+            version: Version::of(&regular.stat),
+        }),
         cancel: call.cancel,
     }
     .run()?;

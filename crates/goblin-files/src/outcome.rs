@@ -11,10 +11,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Instant;
 
 /// What one call gave.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolOutcome {
     /// Whether the tool did what was asked.
     pub ok: bool,
@@ -22,6 +23,19 @@ pub struct ToolOutcome {
     pub error: Option<String>,
     /// The whole outcome, one JSON object.
     pub json: String,
+}
+
+impl fmt::Debug for ToolOutcome {
+    /// Without the outcome itself, which holds content of files.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ok, error, json } = self;
+        formatter
+            .debug_struct("ToolOutcome")
+            .field("ok", ok)
+            .field("error", error)
+            .field("length", &json.len())
+            .finish()
+    }
 }
 
 /// How an outcome says where it came from.
@@ -174,6 +188,19 @@ mod tests {
     use super::*;
     use goblin_protocol::digest::sha256_hex;
     use serde_json::json;
+
+    #[test]
+    fn what_a_log_may_show_holds_no_content() {
+        let outcome = ToolOutcome {
+            ok: false,
+            error: Some("ENOENT".to_owned()),
+            json: "secret".to_owned(),
+        };
+        assert_eq!(
+            format!("{outcome:?}"),
+            "ToolOutcome { ok: false, error: Some(\"ENOENT\"), length: 6 }"
+        );
+    }
 
     #[test]
     fn the_fingerprint_is_that_of_the_canonical_form() {

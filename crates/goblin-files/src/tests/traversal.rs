@@ -375,6 +375,39 @@ fn a_tree_deeper_than_the_longest_path_is_walked() {
 }
 
 #[test]
+fn handles_are_closed_on_the_way_down_and_found_again_on_the_way_up() {
+    fn every(folder: &Path, prefix: &str, found: &mut Vec<String>) {
+        let mut names: Vec<String> = folder
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        for name in names {
+            found.push(format!("{prefix}{name}"));
+            if folder.join(&name).is_dir() {
+                every(&folder.join(&name), &format!("{prefix}{name}/"), found);
+            }
+        }
+    }
+    // A trunk with long branches on both sides of it, so that the walk goes far up and far down again and again.
+    let place = Place::new();
+    let (trunk, branch) = (vec!["m"; 90], vec!["b"; 45].join("/"));
+    for length in (0..=90).step_by(9) {
+        for side in ["a", "z"] {
+            let folder = place.join("t").join(trunk[..length].join("/")).join(side).join(&branch);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("end"), "").unwrap();
+        }
+    }
+    let mut expected = Vec::new();
+    every(&place.join("t"), "", &mut expected);
+    let (paths, outcome) = place.list(json!({"dirPath": "t", "maxDepth": 1000, "maxEntries": 10_000}));
+    assert_eq!(flags(&outcome), (false, false, false, false, 0));
+    assert_eq!(paths, expected);
+}
+
+#[test]
 fn a_result_that_no_frame_can_hold_is_not_gathered() {
     let place = Place::new();
     deep(&place, 400, &"d".repeat(200));

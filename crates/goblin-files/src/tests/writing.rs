@@ -1,7 +1,7 @@
 //! `files_write` and `files_edit`: content, what survives of the old file, and what is left when they fail.
 
 use super::*;
-use crate::replace::{Piece, Replacement, Version};
+use crate::replace::{Old, Piece, Read, Replacement, Version};
 use crate::target::Target;
 use crate::temporary::Notes;
 use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
@@ -435,6 +435,59 @@ fn a_mount_point_is_written_in_place_and_a_read_only_one_not_at_all() {
 }
 
 #[test]
+fn a_file_of_a_lower_layer_is_edited_like_any_other() {
+    let place = Place::with("mkdir small; printf 'old f' > old; printf 'old g' > other");
+    // Both kinds: layers of one file system, and of two.
+    for lower in [
+        "mkdir layers/lower",
+        "mkdir layers/lower; mount -t tmpfs tmpfs layers/lower",
+    ] {
+        let mount = format!(
+            "rm -rf layers; mkdir layers; mount -t tmpfs tmpfs layers; mkdir layers/upper layers/work; {lower}; cp old layers/lower/f; cp other layers/lower/g; mount -t overlay -o lowerdir=layers/lower,upperdir=layers/upper,workdir=layers/work overlay small"
+        );
+        let Some(wrapper) = mounted(&mount) else { return };
+        let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+        if !Command::new(wrapper[0])
+            .args(&wrapper[1..])
+            .arg("true")
+            .current_dir(place.path())
+            .output()
+            .unwrap()
+            .status
+            .success()
+        {
+            eprintln!("skipped: no layers here");
+            return;
+        }
+        let outcomes = in_child(
+            &place,
+            &wrapper,
+            &[
+                (
+                    "files_edit",
+                    json!({"filePath": "small/f", "oldText": "old", "newText": "new"}),
+                ),
+                ("files_write", json!({"filePath": "small/g", "content": "new"})),
+                (
+                    "files_edit",
+                    json!({"filePath": "small/g", "oldText": "new", "newText": "newer"}),
+                ),
+                ("files_read", json!({"filePath": "small/f"})),
+                ("files_read", json!({"filePath": "small/g"})),
+            ],
+        );
+        for outcome in &outcomes {
+            assert_eq!(outcome["ok"], true, "{outcome}");
+        }
+        assert!(outcomes[..3].iter().all(is_atomic));
+        assert_eq!(
+            (&outcomes[3]["content"], &outcomes[4]["content"]),
+            (&json!("new f"), &json!("newer"))
+        );
+    }
+}
+
+#[test]
 fn an_immutable_file_is_refused() {
     let place = Place::with("echo old > f; echo old > log");
     let chattr = |flags: &str, file: &str| {
@@ -647,12 +700,12 @@ fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     let place = Place::with("echo old > f");
     let notes = Notes::new(Some(place.join(".state/temporary")));
     let target = Target::resolve(&place.join("f"), false).unwrap();
-    let replace = |expected: Version| {
+    let replace = |(old, version): (Old, Version)| {
         let replacement = Replacement {
             notes: &notes,
             target: &target,
             pieces: &[Piece::Bytes(b"lost")],
-            expected: Some(expected),
+            read: Some(Read { old: &old, version }),
             cancel: &AtomicBool::new(false),
         };
         replacement.run().map(|replaced| replaced.in_place)
@@ -666,7 +719,10 @@ fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
         "rm f",
     ];
     for change in changes {
-        let read = Version::of(&target.existing().unwrap().unwrap());
+        let read = (
+            Old::open(&target).unwrap(),
+            Version::of(&target.existing().unwrap().unwrap()),
+        );
         place.shell(change);
         assert!(matches!(replace(read), Err(Failure::FileChanged)), "{change}");
         if change != "rm f" {
@@ -675,7 +731,10 @@ fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
         place.assert_clean(".");
     }
     place.shell("echo new > f");
-    let read = Version::of(&target.existing().unwrap().unwrap());
+    let read = (
+        Old::open(&target).unwrap(),
+        Version::of(&target.existing().unwrap().unwrap()),
+    );
     assert!(!replace(read).unwrap());
     assert_eq!(place.content("f"), "lost");
 }
@@ -724,7 +783,7 @@ fn a_cancelled_write_leaves_nothing() {
             notes: &notes,
             target: &target,
             pieces: &[Piece::Bytes(b"x")],
-            expected: None,
+            read: None,
             cancel: &cancel,
         };
         assert!(matches!(replacement.run(), Err(Failure::Cancelled)));
