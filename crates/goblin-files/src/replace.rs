@@ -12,7 +12,7 @@ use crate::target::{Target, sync_directory};
 use crate::temporary::{Notes, Temporary};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    FallocateFlags, Mode, OFlags, RenameFlags, Stat, fallocate, fstat, fsync, ftruncate, openat, renameat,
+    FallocateFlags, Mode, OFlags, RenameFlags, Stat, fallocate, fchmod, fstat, fsync, ftruncate, openat, renameat,
     renameat_with,
 };
 use rustix::io::{Errno, pread, pwrite, write};
@@ -162,6 +162,7 @@ impl Replacement<'_> {
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
         let mut temporary = self.notes.create(self.target, mode)?;
         self.fill(&temporary)?;
+        self.sync(&temporary)?;
         let directory = self.target.directory_handle();
         let (from, to) = (temporary.name.as_bytes(), self.target.name_bytes());
         match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
@@ -201,8 +202,10 @@ impl Replacement<'_> {
             .notes
             .create(self.target, Mode::RUSR | Mode::WUSR)
             .map_err(unstaged)?;
-        metadata::copy(old.as_fd(), temporary.file.as_fd()).map_err(unstaged)?;
+        let mode = metadata::copy(old.as_fd(), temporary.file.as_fd()).map_err(unstaged)?;
         self.fill(&temporary)?;
+        fchmod(&temporary.file, mode).map_err(unstaged)?;
+        self.sync(&temporary)?;
         match self.target.existing()? {
             Some(now) => self.check_version(&now)?,
             None if self.read.is_some() => return Err(Failure::FileChanged.into()),
@@ -261,7 +264,7 @@ impl Replacement<'_> {
         }
     }
 
-    /// Writes all pieces to a temporary file, durably.
+    /// Writes all pieces to a temporary file.
     fn fill(&self, temporary: &Temporary<'_>) -> Result<(), Failure> {
         let mut offset = 0;
         for piece in self.pieces {
@@ -286,6 +289,11 @@ impl Replacement<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Makes a temporary file durable; the last moment for a cancellation.
+    fn sync(&self, temporary: &Temporary<'_>) -> Result<(), Failure> {
         fsync(&temporary.file)?;
         check_cancelled(self.cancel)
     }
