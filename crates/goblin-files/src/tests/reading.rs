@@ -4,6 +4,8 @@ use super::*;
 use goblin_protocol::digest::sha256_hex;
 use proptest::prelude::*;
 use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::process::Command;
 
 impl Place {
     fn file(&self, content: &[u8]) {

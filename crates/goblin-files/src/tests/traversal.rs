@@ -1,21 +1,18 @@
 //! `files_list` and `files_find`: order, bounds, odd names and trees that change, and the glob dialect.
 
 use super::*;
-use crate::glob::Glob;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 const TREE: &str = "mkdir -p t/a/x t/b t/.hidden t/node_modules/m t/a/node_modules
     touch t/a/x/deep t/a/one t/b/two t/.dot t/.hidden/h t/node_modules/m/i t/c
     ln -s a t/link; ln -s nowhere t/dangling; mkfifo t/fifo";
 
-const GLOB_TREE: &str = "mkdir -p t/src/lib; cd t
-    touch a.ts b.tsx README.md src/c.ts src/lib/d.ts 'f[1].txt' '{a,b}' 'sp ace' 'x+y.(z)' 'q^$' '[a].txt' '{x}'";
-
 impl Place {
-    fn list(&self, arguments: Value) -> (Vec<String>, Value) {
+    pub(super) fn list(&self, arguments: Value) -> (Vec<String>, Value) {
         let outcome = self.ok("files_list", arguments);
         let entries = outcome["entries"].as_array().unwrap();
         (
@@ -27,7 +24,7 @@ impl Place {
         )
     }
 
-    fn find(&self, arguments: Value) -> (Vec<String>, Value) {
+    pub(super) fn find(&self, arguments: Value) -> (Vec<String>, Value) {
         let outcome = self.ok("files_find", arguments);
         let paths = outcome["paths"].as_array().unwrap();
         (
@@ -37,12 +34,8 @@ impl Place {
     }
 }
 
-fn matches(glob: &mut Glob, path: &str) -> bool {
-    glob.matches(path.as_bytes(), &AtomicBool::new(false)).unwrap()
-}
-
 /// The flags of a traversal: truncated, depth, budget, incomplete, number of warnings.
-fn flags(outcome: &Value) -> (bool, bool, bool, bool, usize) {
+pub(super) fn flags(outcome: &Value) -> (bool, bool, bool, bool, usize) {
     let flag = |name: &str| outcome[name].as_bool().unwrap();
     let warnings = outcome["warnings"].as_array().unwrap().len();
     (
@@ -192,116 +185,6 @@ fn odd_names_are_shown_lossily_with_a_warning() {
     );
     assert_eq!(flags(&place.find(json!({"dirPath": "t", "pattern": "ok"})).1).4, 0);
     assert_eq!(place.find(json!({"dirPath": "t", "pattern": "*\n*"})).0, ["new\nline"]);
-}
-
-#[test]
-fn globs() {
-    let place = Place::with(GLOB_TREE);
-    let cases: [(&str, &[&str]); 30] = [
-        ("a.ts", &["a.ts"]),
-        ("*.ts", &["a.ts"]),
-        ("?.ts", &["a.ts"]),
-        ("*/*.ts", &["src/c.ts"]),
-        ("src/*", &["src/c.ts", "src/lib"]),
-        ("src?c.ts", &[]),
-        ("c.ts", &[]),
-        ("*.ts*", &["a.ts", "b.tsx"]),
-        ("**/*.ts", &["a.ts", "src/c.ts", "src/lib/d.ts"]),
-        ("src/**", &["src/c.ts", "src/lib", "src/lib/d.ts"]),
-        ("**/lib/*", &["src/lib/d.ts"]),
-        ("**/**/lib/**/*", &["src/lib/d.ts"]),
-        ("src/**/*.ts", &["src/c.ts", "src/lib/d.ts"]),
-        ("s**.ts", &["src/c.ts", "src/lib/d.ts"]),
-        ("***/d.ts", &["src/lib/d.ts"]),
-        ("f[1].txt", &["f[1].txt"]),
-        ("[a].txt", &["[a].txt"]),
-        ("[ab].ts", &[]),
-        ("{a,b}", &["{a,b}"]),
-        ("{x}", &["{x}"]),
-        ("{a,b}.ts", &[]),
-        ("sp ace", &["sp ace"]),
-        ("x+y.(z)", &["x+y.(z)"]),
-        ("q^$", &["q^$"]),
-        ("readme.md", &[]),
-        ("aXts", &[]),
-        ("[", &[]),
-        ("a\\.ts", &[]),
-        ("src/", &[]),
-        ("/src", &[]),
-    ];
-    for (pattern, expected) in cases {
-        let (paths, outcome) = place.find(json!({"dirPath": "t", "pattern": pattern}));
-        assert_eq!(
-            (paths, &outcome["pattern"]),
-            (
-                expected.iter().map(|path| (*path).to_owned()).collect(),
-                &json!(pattern)
-            )
-        );
-    }
-    let (all, _) = place.find(json!({"dirPath": "t"}));
-    assert_eq!(
-        all,
-        [
-            "README.md",
-            "[a].txt",
-            "a.ts",
-            "b.tsx",
-            "f[1].txt",
-            "q^$",
-            "sp ace",
-            "src",
-            "x+y.(z)",
-            "{a,b}",
-            "{x}"
-        ]
-    );
-}
-
-#[test]
-fn a_full_result_says_so_only_when_something_is_left_out() {
-    let place = Place::with(GLOB_TREE);
-    let (paths, outcome) = place.find(json!({"dirPath": "t", "maxEntries": 2}));
-    assert_eq!((paths.len(), flags(&outcome)), (2, (true, false, false, true, 1)));
-    let (paths, outcome) = place.find(json!({"dirPath": "t", "pattern": "**/*.ts", "maxEntries": 3}));
-    assert_eq!((paths.len(), flags(&outcome)), (3, (false, false, false, false, 0)));
-    let (paths, outcome) = place.find(json!({"dirPath": "t", "pattern": "**/*.ts", "maxDepth": 1}));
-    assert_eq!((paths.len(), flags(&outcome)), (2, (true, true, false, true, 1)));
-}
-
-#[test]
-fn signs_of_a_glob_in_the_root_are_plain_characters() {
-    let place = Place::with(
-        "for d in '[id]' i '{a,b}' a 'st*r' star; do mkdir \"$d\"; echo \"needle $d\" > \"$d/page.ts\"; done",
-    );
-    for root in ["[id]", "{a,b}", "st*r"] {
-        assert_eq!(place.find(json!({"dirPath": root, "pattern": "*.ts"})).0, ["page.ts"]);
-        assert_eq!(place.list(json!({"dirPath": root})).0, ["page.ts"]);
-    }
-}
-
-#[test]
-fn hostile_patterns_take_no_time() {
-    let started = Instant::now();
-    let name = "a".repeat(255);
-    let path = [name.as_str(); 9].join("/");
-    for pattern in [
-        "*".repeat(10_000),
-        "*a".repeat(5_000),
-        "**/".repeat(5_000),
-        "?*".repeat(200) + "b",
-        "**a".repeat(80) + "b",
-        "*?".repeat(1_000_000),
-    ] {
-        let mut glob = Glob::new(&pattern);
-        for _ in 0..20 {
-            matches(&mut glob, &path);
-            matches(&mut glob, &name);
-        }
-    }
-    assert!(matches(&mut Glob::new(&"*".repeat(10_000)), &path));
-    assert!(!matches(&mut Glob::new(&("*a".repeat(100) + "b")), &name));
-    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }
 
 #[test]
@@ -600,23 +483,6 @@ fn naive(
     }
 }
 
-/// The dialect, the naive way: by trying everything.
-fn naive_glob(pattern: &[char], path: &[char]) -> bool {
-    match pattern {
-        [] => path.is_empty(),
-        ['*', '*', '/', rest @ ..] => {
-            naive_glob(rest, path) || (0..path.len()).any(|at| path[at] == '/' && naive_glob(rest, &path[at + 1..]))
-        }
-        ['*', '*', '*', ..] => naive_glob(&pattern[1..], path),
-        ['*', '*', rest @ ..] => (0..=path.len()).any(|at| naive_glob(rest, &path[at..])),
-        ['*', rest @ ..] => (0..=path.len())
-            .take_while(|at| *at == 0 || path[at - 1] != '/')
-            .any(|at| naive_glob(rest, &path[at..])),
-        ['?', rest @ ..] => matches!(path, [first, ..] if *first != '/') && naive_glob(rest, &path[1..]),
-        [literal, rest @ ..] => path.first() == Some(literal) && naive_glob(rest, &path[1..]),
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
@@ -636,15 +502,5 @@ proptest! {
         prop_assert_eq!(&outcome["depthTruncated"], cut.iter().any(|at| *at as u64 <= budget));
         let find = json!({"dirPath": "t", "pattern": "**", "maxDepth": depth, "maxEntries": 1000, "maxTraversalEntries": budget});
         prop_assert_eq!(place.find(find).0, expected);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
-
-    #[test]
-    fn the_glob_equals_a_naive_one(pattern in "[ab/*?é]{0,8}", path in "[abé]{1,3}(/[abé]{1,3}){0,3}") {
-        let naive = naive_glob(&pattern.chars().collect::<Vec<_>>(), &path.chars().collect::<Vec<_>>());
-        prop_assert_eq!(matches(&mut Glob::new(&pattern), &path), naive);
     }
 }
