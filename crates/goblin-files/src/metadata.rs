@@ -38,6 +38,9 @@ fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno
     if attribute_names(new)?.iter().any(|name| name == ACCESS_LIST) && !kept.iter().any(|name| name == ACCESS_LIST) {
         fremovexattr(new, ACCESS_LIST)?;
     }
+    if kept.is_empty() {
+        return Ok(());
+    }
     let (mut value, mut inherited) = (vec![0; XATTR_MAX], vec![0; XATTR_MAX]);
     for name in kept.iter().filter(|name| !OF_CONTENT.contains(&name.as_slice())) {
         let value = match fgetxattr(old, name.as_slice(), value.as_mut_slice()) {

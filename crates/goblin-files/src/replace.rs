@@ -64,9 +64,7 @@ impl Version {
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
-}
 
-impl Version {
     /// Whether two looks at a file saw the same content. Its names may have changed, which shows in `changed` alone.
     fn same_content(&self, other: &Self) -> bool {
         let content = |version: &Self| (version.device, version.inode, version.size, version.modified);

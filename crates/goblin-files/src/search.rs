@@ -130,12 +130,14 @@ impl Matches<'_> {
                     return false;
                 }
                 let file_path = file_path.get_or_insert_with(|| traversal.show(relative)).clone();
+                traversal.count(&file_path);
+                traversal.count(&text);
                 found.push(Match {
                     file_path,
                     line: number,
                     text,
                 });
-                true
+                !traversal.is_overlong()
             });
         match searched {
             Ok(true) => Ok(Content::Text),

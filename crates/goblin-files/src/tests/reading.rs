@@ -276,6 +276,21 @@ fn a_range_of_a_huge_sparse_file_costs_its_own_length() {
 }
 
 #[test]
+fn a_small_range_takes_little_memory() {
+    let place = Place::new();
+    let file = std::fs::File::create(place.join("f")).unwrap();
+    file.set_len(200_000_000).unwrap();
+    let read = json!({"filePath": "f", "offsetBytes": 100_000_000, "maxBytes": 4096});
+    let outcomes = in_child(
+        &place,
+        &[],
+        &[("files_inspect", json!({"path": "f"})), ("files_read", read)],
+    );
+    let grown = outcomes[1]["peakKib"].as_u64().unwrap() - outcomes[0]["peakKib"].as_u64().unwrap();
+    assert!(grown <= 1_024, "{grown} KiB");
+}
+
+#[test]
 fn a_file_that_changes_during_the_read_gives_one_consistent_answer() {
     let place = Place::new();
     place.file(&[b'x'; 300_000]);
