@@ -4,7 +4,7 @@
 use crate::arguments::shown;
 use crate::failure::Failure;
 use crate::open::{self, Regular};
-use crate::replace::{Piece, Replacement, Version};
+use crate::replace::{Old, Piece, Read, Replacement, Version};
 use crate::target::Target;
 use crate::write::NOT_ATOMIC;
 use crate::{Call, check_cancelled};
@@ -36,18 +36,19 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Edited, Failure> {
     let new_text = call.arguments.text("newText").ok_or(Failure::NewTextInvalid)?;
     let target = Target::resolve(&path, false)?;
     let _turn = call.files.locks.lock(target.key()?, call.cancel)?;
-    let Regular { file, stat } = open::regular_in(target.directory_handle(), target.name_bytes())?;
-    let (at, length) = only_occurrence(&file, old_text.as_bytes(), call.cancel)?;
+    let old = Old::open(&target)?;
+    let regular = open::regular_in(target.directory_handle(), target.name_bytes())?;
+    let (at, length) = only_occurrence(&regular, old_text.as_bytes(), call.cancel)?;
     let rest = at + old_text.len() as u64;
     let pieces = [
         Piece::Old {
-            file: &file,
+            file: &regular.file,
             offset: 0,
             length: at,
         },
         Piece::Bytes(new_text.as_bytes()),
         Piece::Old {
-            file: &file,
+            file: &regular.file,
             offset: rest,
             length: length - rest,
         },
@@ -56,7 +57,10 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Edited, Failure> {
         notes: &call.files.notes,
         target: &target,
         pieces: &pieces,
-        expected: Some(Version::of(&stat)),
+        read: Some(Read {
+            old: &old,
+            version: Version::of(&regular.stat),
+        }),
         cancel: call.cancel,
     }
     .run()?;
@@ -74,16 +78,17 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Edited, Failure> {
 }
 
 /// Offset of the only occurrence of `text`, and the length of the file. Overlapping occurrences count.
-fn only_occurrence(file: &rustix::fd::OwnedFd, text: &[u8], cancel: &AtomicBool) -> Result<(u64, u64), Failure> {
+fn only_occurrence(file: &Regular, text: &[u8], cancel: &AtomicBool) -> Result<(u64, u64), Failure> {
     let finder = Finder::new(text);
     let mut buffer = vec![0; BLOCK.max(2 * text.len())];
     // Offset in the file of the buffer's first byte, and how much of it was kept from the block before.
     let (mut offset, mut kept) = (0_u64, 0);
     let mut only = None;
+    let mut position = 0;
     loop {
         check_cancelled(cancel)?;
         let wanted = buffer.len() - kept;
-        let count = open::fill(file, &mut buffer[kept..])?;
+        let count = file.fill(&mut buffer[kept..], &mut position)?;
         let data = &buffer[..kept + count];
         let mut from = 0;
         while let Some(at) = finder.find(&data[from..]).map(|at| from + at) {

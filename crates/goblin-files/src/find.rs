@@ -4,7 +4,8 @@ use crate::Call;
 use crate::arguments::shown;
 use crate::failure::Failure;
 use crate::glob::Glob;
-use crate::walk::{Bounds, Traversal, Walk};
+use crate::traversal::{Bounds, Traversal};
+use crate::walk::Walk;
 use serde::Serialize;
 
 const DEPTH_DEFAULT: u64 = 8;
@@ -40,7 +41,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Found, Failure> {
     let mut paths = Vec::new();
     let mut left_out = None;
     while let Some(entry) = walk.next()? {
-        if !glob.matches(entry.relative) {
+        if !glob.matches(entry.relative, call.cancel)? {
             continue;
         }
         if paths.len() as u64 == limit {

@@ -4,6 +4,10 @@
 //! A set of states moves along the path, so that the time is the product of the two lengths at worst: there is
 //! no backtracking. It must never know a file.
 
+use crate::check_cancelled;
+use crate::failure::Failure;
+use std::sync::atomic::AtomicBool;
+
 /// First code of bytes that are no part of a character; beyond every Unicode scalar value.
 const RAW_BYTE: u32 = 0x11_0000;
 
@@ -74,7 +78,7 @@ impl Glob {
     }
 
     /// Whether the whole of `path` matches.
-    pub(crate) fn matches(&mut self, path: &[u8]) -> bool {
+    pub(crate) fn matches(&mut self, path: &[u8], cancel: &AtomicBool) -> Result<bool, Failure> {
         self.path.clear();
         for chunk in path.utf8_chunks() {
             self.path.extend(chunk.valid().chars().map(u32::from));
@@ -82,12 +86,14 @@ impl Glob {
                 .extend(chunk.invalid().iter().map(|byte| RAW_BYTE + u32::from(*byte)));
         }
         if self.path.len() < self.shortest {
-            return false;
+            return Ok(false);
         }
         self.added.fill(0);
         self.next.clear();
         self.add(0, 1);
         for position in 0..self.path.len() {
+            // One round takes as long as the pattern, which a request makes as long as it likes.
+            check_cancelled(cancel)?;
             let character = self.path[position];
             let slash = character == u32::from('/');
             std::mem::swap(&mut self.states, &mut self.next);
@@ -109,10 +115,10 @@ impl Glob {
                 }
             }
             if self.next.is_empty() {
-                return false;
+                return Ok(false);
             }
         }
-        self.added[self.steps.len()] == self.path.len() + 1
+        Ok(self.added[self.steps.len()] == self.path.len() + 1)
     }
 
     /// Adds a state, and those that it reaches without a character, to the next set.

@@ -24,6 +24,7 @@ mod shorten;
 mod target;
 mod temporary;
 mod text;
+mod traversal;
 mod walk;
 mod write;
 

@@ -3,7 +3,8 @@
 use crate::Call;
 use crate::arguments::shown;
 use crate::failure::Failure;
-use crate::walk::{Bounds, Kind, Traversal, Walk};
+use crate::traversal::{Bounds, Traversal};
+use crate::walk::{Kind, Walk};
 use serde::Serialize;
 
 const DEPTH_DEFAULT: u64 = 4;

@@ -7,7 +7,7 @@
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{
-    Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, flistxattr_query, fremovexattr, fsetxattr, fstat,
+    Gid, Mode, Uid, XattrFlags, fchown, fgetxattr, flistxattr, flistxattr_query, fremovexattr, fsetxattr, fstat,
 };
 use rustix::io::Errno;
 
@@ -20,8 +20,9 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// Largest list of names and largest value, in bytes, that Linux has.
 const XATTR_MAX: usize = 64 * 1024;
 
-/// Makes `new` like `old`. An error means that it can't be made so.
-pub(crate) fn copy(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno> {
+/// Makes `new` like `old` in all but the mode, which it returns: that must come last, since changing the owner and writing
+/// both clear bits of it, and an access list lays its mask over it. An error means that `new` can't be made like `old`.
+pub(crate) fn copy(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<Mode, Errno> {
     let (stat, created) = (fstat(old)?, fstat(new)?);
     let owner = (created.st_uid != stat.st_uid).then(|| Uid::from_raw(stat.st_uid));
     let group = (created.st_gid != stat.st_gid).then(|| Gid::from_raw(stat.st_gid));
@@ -29,8 +30,7 @@ pub(crate) fn copy(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno
         fchown(new, owner, group)?;
     }
     copy_attributes(old, new)?;
-    // Last, since changing the owner clears bits of the mode, and an access list lays its mask over it.
-    fchmod(new, Mode::from_raw_mode(stat.st_mode))
+    Ok(Mode::from_raw_mode(stat.st_mode))
 }
 
 fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -38,17 +38,23 @@ fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno
     if attribute_names(new)?.iter().any(|name| name == ACCESS_LIST) && !kept.iter().any(|name| name == ACCESS_LIST) {
         fremovexattr(new, ACCESS_LIST)?;
     }
-    let mut value = Vec::new();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let (mut value, mut inherited) = (vec![0; XATTR_MAX], vec![0; XATTR_MAX]);
     for name in kept.iter().filter(|name| !OF_CONTENT.contains(&name.as_slice())) {
-        value.resize(XATTR_MAX, 0);
-        let length = match fgetxattr(old, name.as_slice(), value.as_mut_slice()) {
-            Ok(length) => length,
+        let value = match fgetxattr(old, name.as_slice(), value.as_mut_slice()) {
+            Ok(length) => &value[..length],
             // Gone in the meantime.
             Err(Errno::NODATA) => continue,
             Err(error) => return Err(error),
         };
-        value.truncate(length);
-        fsetxattr(new, name.as_slice(), &value, XattrFlags::empty())?;
+        // What is the same already, a security label mostly, might not be ours to set.
+        let same =
+            fgetxattr(new, name.as_slice(), inherited.as_mut_slice()).is_ok_and(|length| inherited[..length] == *value);
+        if !same {
+            fsetxattr(new, name.as_slice(), value, XattrFlags::empty())?;
+        }
     }
     Ok(())
 }

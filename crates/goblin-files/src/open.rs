@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::path::Path;
@@ -23,17 +23,60 @@ pub(crate) struct Place {
 
 /// Opens the regular file at `path`, following links.
 pub(crate) fn regular(path: &Path) -> Result<Regular, Failure> {
-    match place(path)?.open()? {
+    match open(path)? {
         Opened::Regular(regular) => Ok(regular),
         Opened::Directory(_) => Err(Errno::ISDIR.into()),
     }
 }
 
 /// Opens the regular file `name` in `directory`, following no link.
+///
+/// Here a look at the name comes right before the opening, which is cheaper than holding the place: a traversal opens
+/// thousands. Something else that takes the name between the two is found out after it, and didn't block.
 pub(crate) fn regular_in(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Regular, Failure> {
-    match place_at(directory, name, OFlags::NOFOLLOW)?.open()? {
-        Opened::Regular(regular) => Ok(regular),
-        Opened::Directory(_) => Err(Failure::NotARegularFile),
+    check_regular(&look(directory, name)?)?;
+    named(directory, name, OFlags::NOFOLLOW)
+}
+
+/// Opens what `path` leads to, following links: a regular file or a directory. Anything else is refused without being
+/// opened.
+pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
+    let place = place(path)?;
+    match FileType::from_raw_mode(place.stat.st_mode) {
+        FileType::RegularFile => match place.reopen() {
+            Ok(file) => Ok(Opened::Regular(Regular { file, stat: place.stat })),
+            // Without `/proc` there is only the name.
+            Err(Errno::NOENT) => named(CWD, path, OFlags::empty()).map(Opened::Regular),
+            Err(error) => Err(error.into()),
+        },
+        FileType::Directory => Ok(Opened::Directory(directory_in(place.handle.as_fd(), c".")?)),
+        _ => Err(Failure::NotARegularFile),
+    }
+}
+
+/// Opens a name that was seen to be a regular file, and looks again.
+fn named(directory: BorrowedFd<'_>, name: impl Arg, flags: OFlags) -> Result<Regular, Failure> {
+    let file = openat(directory, name, READ | flags, Mode::empty())?;
+    let stat = fstat(&file)?;
+    check_regular(&stat)?;
+    Ok(Regular { file, stat })
+}
+
+/// Only regular files are read and written; for a directory the system has a name of its own.
+pub(crate) fn check_regular(stat: &Stat) -> Result<(), Failure> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        _ => Err(Failure::NotARegularFile),
+    }
+}
+
+/// Opens the directory that `path` leads to, following links, ready to be listed.
+pub(crate) fn directory(path: &Path) -> Result<OwnedFd, Failure> {
+    let place = place(path)?;
+    match FileType::from_raw_mode(place.stat.st_mode) {
+        FileType::Directory => Ok(directory_in(place.handle.as_fd(), c".")?),
+        _ => Err(Errno::NOTDIR.into()),
     }
 }
 
@@ -43,22 +86,13 @@ pub(crate) fn directory_in(directory: BorrowedFd<'_>, name: impl Arg) -> Result<
         directory,
         name,
         READ | OFlags::DIRECTORY | OFlags::NOFOLLOW,
-        rustix::fs::Mode::empty(),
+        Mode::empty(),
     )
 }
 
-/// What `path` leads to, following links.
+/// What `path` leads to, following links, without opening it.
 pub(crate) fn place(path: &Path) -> Result<Place, Errno> {
-    place_at(CWD, path, OFlags::empty())
-}
-
-fn place_at(directory: BorrowedFd<'_>, name: impl Arg, flags: OFlags) -> Result<Place, Errno> {
-    let handle = openat(
-        directory,
-        name,
-        OFlags::PATH | OFlags::CLOEXEC | flags,
-        rustix::fs::Mode::empty(),
-    )?;
+    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let stat = fstat(&handle)?;
     Ok(Place { handle, stat })
 }
@@ -76,32 +110,15 @@ pub(crate) enum Opened {
 }
 
 impl Place {
-    /// Opens a regular file or a directory for reading; anything else is refused without being opened.
-    pub(crate) fn open(self) -> Result<Opened, Failure> {
-        match FileType::from_raw_mode(self.stat.st_mode) {
-            FileType::RegularFile => {
-                let file = self.reopen(READ)?;
-                Ok(Opened::Regular(Regular { file, stat: self.stat }))
-            }
-            FileType::Directory => Ok(Opened::Directory(directory_in(self.handle.as_fd(), c".")?)),
-            _ => Err(Failure::NotARegularFile),
-        }
-    }
-
     /// The very file that was looked at, whatever its name leads to by now.
-    fn reopen(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn reopen(&self) -> Result<OwnedFd, Errno> {
         openat(
             CWD,
-            descriptor_path(self.handle.as_fd()),
-            flags,
-            rustix::fs::Mode::empty(),
+            format!("/proc/self/fd/{}", self.handle.as_raw_fd()),
+            READ,
+            Mode::empty(),
         )
     }
-}
-
-/// The path by which this process can open a descriptor's file anew.
-fn descriptor_path(descriptor: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
 /// What is at `name` in `directory`, a link itself included.
@@ -109,16 +126,27 @@ pub(crate) fn look(directory: BorrowedFd<'_>, name: impl Arg) -> Result<Stat, Er
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Reads into `buffer` until it is full or the file ends, and says how much came. Interruptions are not errors.
-pub(crate) fn fill(file: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match rustix::io::read(file, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+impl Regular {
+    /// Reads on into `buffer` until it is full or the file ends, and says how much came. `position` is where the file
+    /// stands. Interruptions are not errors.
+    pub(crate) fn fill(&self, buffer: &mut [u8], position: &mut u64) -> Result<usize, Errno> {
+        let size = u64::try_from(self.stat.st_size).unwrap_or(0);
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match rustix::io::read(&self.file, &mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(count) => {
+                    filled += count;
+                    *position += count as u64;
+                }
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error),
+            }
+            // A file that has a size need not be asked whether it ends there; one that has none (`/proc`) must.
+            if size > 0 && *position >= size {
+                break;
+            }
         }
+        Ok(filled)
     }
-    Ok(filled)
 }

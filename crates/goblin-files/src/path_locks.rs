@@ -54,3 +54,31 @@ impl Drop for PathLock<'_> {
         self.locks.released.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn one_name_has_one_turn_at_a_time_and_waiting_can_be_cancelled() {
+        let locks = PathLocks::default();
+        let key = |name: &str| (1, 2, OsString::from(name));
+        let (idle, cancelled) = (AtomicBool::new(false), AtomicBool::new(true));
+        let first = locks.lock(key("a"), &idle).unwrap();
+        let other = locks.lock(key("b"), &idle).unwrap();
+        assert!(matches!(locks.lock(key("a"), &cancelled), Err(Failure::Cancelled)));
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _second = locks.lock(key("a"), &idle).unwrap();
+                sender.send(()).unwrap();
+            });
+            assert!(receiver.try_recv().is_err());
+            drop(first);
+            receiver.recv().unwrap();
+        });
+        drop(other);
+        assert!(locks.held.lock().unwrap().is_empty());
+    }
+}

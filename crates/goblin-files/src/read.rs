@@ -2,7 +2,8 @@
 //!
 //! Text encodings deliver whole characters, and `nextOffsetBytes` points at the first byte that was not delivered,
 //! so that pages concatenate to the file. A `maxBytes` below the length of one character delivers that character
-//! nevertheless: a reader that follows `nextOffsetBytes` always comes to the end.
+//! nevertheless: a reader that follows `nextOffsetBytes` always comes to the end. An offset that a caller chose in the middle
+//! of a character gives what is there, as U+FFFD.
 
 use crate::arguments::shown;
 use crate::failure::Failure;

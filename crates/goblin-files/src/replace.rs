@@ -12,7 +12,7 @@ use crate::target::{Target, sync_directory};
 use crate::temporary::{Notes, Temporary};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    FallocateFlags, Mode, OFlags, RenameFlags, Stat, fallocate, fstat, fsync, ftruncate, openat, renameat,
+    FallocateFlags, Mode, OFlags, RenameFlags, Stat, fallocate, fchmod, fstat, fsync, ftruncate, openat, renameat,
     renameat_with,
 };
 use rustix::io::{Errno, pread, pwrite, write};
@@ -64,14 +64,45 @@ impl Version {
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
-}
 
-impl Version {
     /// Whether two looks at a file saw the same content. Its names may have changed, which shows in `changed` alone.
     fn same_content(&self, other: &Self) -> bool {
         let content = |version: &Self| (version.device, version.inode, version.size, version.modified);
         content(self) == content(other)
     }
+}
+
+/// The file that is to be replaced, opened before anything is read of it: on a layered file system the opening for writing
+/// is what brings the file to the layer on top, as a new version.
+pub(crate) struct Old {
+    file: OwnedFd,
+    /// Whether it can be written in place.
+    writable: bool,
+}
+
+impl Old {
+    /// Opens the target for writing though a replacement never writes to it: what can't be written must not be replaced
+    /// either.
+    pub(crate) fn open(target: &Target) -> Result<Self, Failure> {
+        let open = |access: OFlags| {
+            let flags = access | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            openat(target.directory_handle(), target.name_bytes(), flags, Mode::empty())
+        };
+        let (file, writable) = match open(OFlags::WRONLY) {
+            // A program that runs is not writable in place, but replaceable.
+            Err(Errno::TXTBSY) => (open(OFlags::RDONLY)?, false),
+            opened => (opened?, true),
+        };
+        open::check_regular(&fstat(&file)?)?;
+        Ok(Self { file, writable })
+    }
+}
+
+/// What an edit has read.
+pub(crate) struct Read<'a> {
+    pub(crate) old: &'a Old,
+    /// The version that was read; another one is `file_changed`.
+    pub(crate) version: Version,
 }
 
 /// How a file came to its new content.
@@ -87,8 +118,8 @@ pub(crate) struct Replacement<'a> {
     pub(crate) notes: &'a Notes,
     pub(crate) target: &'a Target,
     pub(crate) pieces: &'a [Piece<'a>],
-    /// The version that the pieces belong to; another one is `file_changed`.
-    pub(crate) expected: Option<Version>,
+    /// What the pieces belong to, if they hold a part of the old file.
+    pub(crate) read: Option<Read<'a>>,
     pub(crate) cancel: &'a AtomicBool,
 }
 
@@ -110,8 +141,11 @@ impl Replacement<'_> {
     pub(crate) fn run(&self) -> Result<Replaced, Failure> {
         for _ in 0..CREATE_ATTEMPTS {
             match self.target.existing()? {
-                Some(_) => return self.replace(),
-                None if self.expected.is_some() => return Err(Failure::FileChanged),
+                Some(_) => match &self.read {
+                    Some(read) => return self.replace(read.old),
+                    None => return self.replace(&Old::open(self.target)?),
+                },
+                None if self.read.is_some() => return Err(Failure::FileChanged),
                 None => match self.create() {
                     // Somebody else was faster: then it is a file to replace.
                     Err(Failure::System(Errno::EXIST)) => {}
@@ -126,6 +160,7 @@ impl Replacement<'_> {
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
         let mut temporary = self.notes.create(self.target, mode)?;
         self.fill(&temporary)?;
+        self.sync(&temporary)?;
         let directory = self.target.directory_handle();
         let (from, to) = (temporary.name.as_bytes(), self.target.name_bytes());
         match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
@@ -134,30 +169,24 @@ impl Replacement<'_> {
             renamed => renamed?,
         }
         temporary.renamed();
-        sync_directory(&self.target.directory)?;
+        sync_directory(&self.target.directory, Some(&temporary.file))?;
         Ok(Replaced {
             created: true,
             in_place: false,
         })
     }
 
-    fn replace(&self) -> Result<Replaced, Failure> {
-        // Opened for writing though a replacement never writes to it: what can't be written must not be replaced either.
-        let (old, writable) = match self.open_old(OFlags::WRONLY | OFlags::NONBLOCK) {
-            // A program that runs is not writable in place, but replaceable.
-            Err(Errno::TXTBSY) => (self.open_old(OFlags::RDONLY | OFlags::NONBLOCK)?, false),
-            opened => (opened?, true),
-        };
-        match self.stage(&old) {
+    fn replace(&self, old: &Old) -> Result<Replaced, Failure> {
+        match self.stage(&old.file) {
             Ok(()) => Ok(Replaced {
                 created: false,
                 in_place: false,
             }),
             Err(Unstaged::Failed(failure)) => Err(failure),
-            Err(Unstaged::NotAtomic) if !writable => Err(Errno::TXTBSY.into()),
+            Err(Unstaged::NotAtomic) if !old.writable => Err(Errno::TXTBSY.into()),
             Err(Unstaged::NotAtomic) => {
-                self.check_expected(&fstat(&old)?)?;
-                self.write_in_place(&old)?;
+                self.check_version(&fstat(&old.file)?)?;
+                self.write_in_place(&old.file)?;
                 Ok(Replaced {
                     created: false,
                     in_place: true,
@@ -166,33 +195,26 @@ impl Replacement<'_> {
         }
     }
 
-    fn open_old(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
-        openat(
-            self.target.directory_handle(),
-            self.target.name_bytes(),
-            flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-    }
-
     fn stage(&self, old: &OwnedFd) -> Result<(), Unstaged> {
         let mut temporary = self
             .notes
             .create(self.target, Mode::RUSR | Mode::WUSR)
             .map_err(unstaged)?;
-        metadata::copy(old.as_fd(), temporary.file.as_fd()).map_err(unstaged)?;
+        let mode = metadata::copy(old.as_fd(), temporary.file.as_fd()).map_err(unstaged)?;
         self.fill(&temporary)?;
+        fchmod(&temporary.file, mode).map_err(unstaged)?;
+        self.sync(&temporary)?;
         match self.target.existing()? {
-            Some(now) => self.check_expected(&now)?,
-            None if self.expected.is_some() => return Err(Failure::FileChanged.into()),
+            Some(now) => self.check_version(&now)?,
+            None if self.read.is_some() => return Err(Failure::FileChanged.into()),
             None => {}
         }
-        match self.expected {
-            Some(expected) => self.exchange(&mut temporary, expected)?,
+        match &self.read {
+            Some(read) => self.exchange(&mut temporary, read.version)?,
             None => self.rename(&mut temporary).map_err(unstaged)?,
         }
-        drop(temporary);
-        sync_directory(&self.target.directory).map_err(|error| Unstaged::Failed(error.into()))
+        temporary.remove_name();
+        sync_directory(&self.target.directory, Some(&temporary.file)).map_err(|error| Unstaged::Failed(error.into()))
     }
 
     fn rename(&self, temporary: &mut Temporary<'_>) -> Result<(), Errno> {
@@ -233,14 +255,14 @@ impl Replacement<'_> {
         Err(Failure::FileChanged.into())
     }
 
-    fn check_expected(&self, now: &Stat) -> Result<(), Failure> {
-        match self.expected {
-            Some(expected) if expected != Version::of(now) => Err(Failure::FileChanged),
+    fn check_version(&self, now: &Stat) -> Result<(), Failure> {
+        match &self.read {
+            Some(read) if read.version != Version::of(now) => Err(Failure::FileChanged),
             _ => Ok(()),
         }
     }
 
-    /// Writes all pieces to a temporary file, durably.
+    /// Writes all pieces to a temporary file.
     fn fill(&self, temporary: &Temporary<'_>) -> Result<(), Failure> {
         let mut offset = 0;
         for piece in self.pieces {
@@ -265,6 +287,11 @@ impl Replacement<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Makes a temporary file durable; the last moment for a cancellation.
+    fn sync(&self, temporary: &Temporary<'_>) -> Result<(), Failure> {
         fsync(&temporary.file)?;
         check_cancelled(self.cancel)
     }

@@ -5,7 +5,8 @@
 use crate::arguments::shown;
 use crate::failure::Failure;
 use crate::open::{self, Opened, Regular};
-use crate::walk::{Bounds, Kind, Traversal, Walk};
+use crate::traversal::{Bounds, Traversal};
+use crate::walk::{Kind, Walk};
 use crate::{Call, check_cancelled};
 use lines::{Line, LineSearch};
 use serde::Serialize;
@@ -64,7 +65,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Searched, Failure> {
         limit,
         left_out: false,
     };
-    let traversal = match open::place(&path)?.open()? {
+    let traversal = match open::open(&path)? {
         Opened::Regular(file) => {
             let mut traversal = Traversal::default();
             let name = path.file_name().map_or(path.as_os_str(), |name| name).as_bytes();
@@ -129,12 +130,14 @@ impl Matches<'_> {
                     return false;
                 }
                 let file_path = file_path.get_or_insert_with(|| traversal.show(relative)).clone();
+                traversal.count(&file_path);
+                traversal.count(&text);
                 found.push(Match {
                     file_path,
                     line: number,
                     text,
                 });
-                true
+                !traversal.is_overlong()
             });
         match searched {
             Ok(true) => Ok(Content::Text),

@@ -45,7 +45,7 @@ pub fn shorten_read(outcome_json: &str, max_bytes: usize) -> Option<String> {
     outcome.read.returned_bytes = content.len() as u64;
     let room = max_bytes.checked_sub(serde_json::to_string(&outcome).ok()?.len())?;
     let end = end_within(&content, room);
-    content.truncate(end - end % outcome.read.encoding.quantum());
+    content.truncate(content.floor_char_boundary(end - end % outcome.read.encoding.quantum()));
     outcome.read.returned_bytes = content.len() as u64;
     outcome.read.content_hash = content_hash(content.as_bytes());
     outcome.read.content = content;

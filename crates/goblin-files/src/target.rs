@@ -2,12 +2,12 @@
 //! It must never know what is written.
 
 use crate::failure::Failure;
-use crate::open;
+use crate::open::{self, check_regular};
 use crate::path_locks::Key;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, fsync, mkdir, openat, readlinkat, syncfs};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -79,14 +79,6 @@ impl Target {
     }
 }
 
-fn check_regular(stat: &Stat) -> Result<(), Failure> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(()),
-        FileType::Directory => Err(Errno::ISDIR.into()),
-        _ => Err(Failure::NotARegularFile),
-    }
-}
-
 /// Opens a directory without reading it, with or without creating it.
 fn open_directory(path: &Path, create: bool) -> Result<OwnedFd, Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -110,23 +102,21 @@ fn create_directory(path: &Path) -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         }
         if let Some(parent) = directory.parent() {
-            sync_directory(&open_directory(parent, false)?)?;
+            sync_directory(&open_directory(parent, false)?, None)?;
         }
     }
     Ok(())
 }
 
-/// Makes the names of a directory durable.
-pub(crate) fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
+/// Makes the names of a directory durable. `inside` is a file of the same file system, if there is one at hand: a directory
+/// that may be written but not read can't be synced by itself.
+pub(crate) fn sync_directory(directory: &OwnedFd, inside: Option<&OwnedFd>) -> Result<(), Errno> {
     let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let synced = match openat(directory, c".", readable, Mode::empty()) {
-        Ok(directory) => fsync(&directory),
-        // A directory that may be written but not read can't be opened for this; its file system can.
-        Err(Errno::ACCESS) => match openat(directory, OsStr::new(".."), readable, Mode::empty()) {
-            Ok(above) => syncfs(&above),
-            Err(_) => Ok(()),
-        },
-        Err(error) => Err(error),
+    let synced = match (openat(directory, c".", readable, Mode::empty()), inside) {
+        (Ok(directory), _) => fsync(&directory),
+        (Err(Errno::ACCESS), Some(inside)) => syncfs(inside),
+        (Err(Errno::ACCESS), None) => Ok(()),
+        (Err(error), _) => Err(error),
     };
     match synced {
         // File systems without the notion refuse.

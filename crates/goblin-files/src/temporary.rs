@@ -1,8 +1,10 @@
 //! Temporary files beside their targets, and the notes by which a successor finds those that a kill left behind.
 //!
 //! A note is a symbolic link in a folder of ours: its name is the random part of the temporary file's name, its target
-//! the path. One system call makes it, whole, before the temporary name appears, so at any instant every temporary
-//! file has its note. It must never know what is written.
+//! the path. One system call makes it, whole, before the temporary name appears, so at any instant at which the process
+//! may be killed every temporary file has its note. A file without a name until it is linked (`O_TMPFILE`) would need the
+//! same: a link can't take the place of a file, so there is a temporary name for a moment in either way.
+//! It must never know what is written.
 
 use crate::target::Target;
 use rustix::fd::OwnedFd;
@@ -139,16 +141,20 @@ impl Temporary<'_> {
     pub(crate) fn renamed(&mut self) {
         self.named = false;
     }
+
+    /// Removes the name, if it is still there and ours.
+    pub(crate) fn remove_name(&mut self) {
+        if self.named {
+            let removed = unlinkat(&self.target.directory, self.name.as_str(), AtFlags::empty());
+            self.named = !matches!(removed, Ok(()) | Err(Errno::NOENT));
+        }
+    }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        let gone = !self.named
-            || matches!(
-                unlinkat(&self.target.directory, self.name.as_str(), AtFlags::empty()),
-                Ok(()) | Err(Errno::NOENT)
-            );
-        if gone {
+        self.remove_name();
+        if !self.named {
             remove_note(self.note.as_deref());
         }
     }

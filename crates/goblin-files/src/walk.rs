@@ -5,14 +5,13 @@
 //! deeper than the longest path is no different. It must never know what its visitor does with an entry.
 
 use crate::check_cancelled;
-use crate::errno;
 use crate::failure::Failure;
-use crate::open::{self, Opened};
+use crate::open;
+use crate::traversal::{Bounds, Traversal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, RawDir, Stat};
 use rustix::io::Errno;
 use serde::Serialize;
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
@@ -48,69 +47,6 @@ impl From<FileType> for Kind {
             _ => Self::Other,
         }
     }
-}
-
-/// What a traversal says of its own completeness, in the documented order.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Traversal {
-    truncated: bool,
-    depth_truncated: bool,
-    entry_budget_exhausted: bool,
-    incomplete: bool,
-    pub(crate) warnings: Vec<String>,
-}
-
-impl Traversal {
-    /// `relative` as text, with a warning when it is not valid UTF-8.
-    pub(crate) fn show(&mut self, relative: &[u8]) -> String {
-        let shown = String::from_utf8_lossy(relative);
-        if let Cow::Owned(lossy) = &shown {
-            self.warnings.push(format!("undecodable_name:{lossy}"));
-        }
-        shown.into_owned()
-    }
-
-    /// Notes what could not be used of an entry.
-    pub(crate) fn warn(&mut self, what: &str, relative: &[u8], error: Option<Errno>) {
-        let relative = String::from_utf8_lossy(relative);
-        self.warnings.push(match error {
-            Some(error) => format!("{what}:{relative}:{}", errno::name(error)),
-            None => format!("{what}:{relative}"),
-        });
-    }
-
-    /// Ends the account. `results_left_out` is the result limit, when there was more than it admits.
-    pub(crate) fn finish(mut self, bounds: &Bounds, results_left_out: Option<u64>) -> Self {
-        self.truncated = self.depth_truncated || self.entry_budget_exhausted || results_left_out.is_some();
-        if self.depth_truncated {
-            let depth = bounds.depth;
-            self.warnings.push(format!(
-                "The depth limit of {depth} was reached; deeper folders were not entered."
-            ));
-        }
-        if self.entry_budget_exhausted {
-            let entries = bounds.entries;
-            self.warnings.push(format!(
-                "The limit of {entries} entries was reached; the rest was not traversed."
-            ));
-        }
-        if let Some(limit) = results_left_out {
-            self.warnings
-                .push(format!("The limit of {limit} results was reached; more were left out."));
-        }
-        self.incomplete = self.truncated || !self.warnings.is_empty();
-        self
-    }
-}
-
-/// How far a walk goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// Deepest directory that is entered; the root has depth 0.
-    pub(crate) depth: u64,
-    /// Entries that are visited.
-    pub(crate) entries: u64,
 }
 
 /// One visited entry.
@@ -186,14 +122,7 @@ impl<'a> Walk<'a> {
 
     /// Starts at the directory that `path` leads to.
     pub(crate) fn at(path: &std::path::Path, bounds: Bounds, cancel: &'a AtomicBool) -> Result<Self, Failure> {
-        let place = open::place(path)?;
-        if Kind::of(&place.stat) != Kind::Directory {
-            return Err(Errno::NOTDIR.into());
-        }
-        match place.open()? {
-            Opened::Directory(root) => Self::new(root, bounds, cancel),
-            Opened::Regular(_) => Err(Errno::NOTDIR.into()),
-        }
+        Self::new(open::directory(path)?, bounds, cancel)
     }
 
     /// The next entry, or `None` at the end of the tree or of the budget.
@@ -203,6 +132,9 @@ impl<'a> Walk<'a> {
         }
         let name = loop {
             check_cancelled(self.cancel)?;
+            if self.traversal.is_overlong() {
+                return Ok(None);
+            }
             let Some(frame) = self.frames.last_mut() else {
                 return Ok(None);
             };
@@ -213,7 +145,7 @@ impl<'a> Walk<'a> {
         };
         self.waiting -= 1;
         if self.remaining == 0 {
-            self.traversal.entry_budget_exhausted = true;
+            self.traversal.budget_exhausted();
             self.frames.clear();
             return Ok(None);
         }
@@ -239,7 +171,7 @@ impl<'a> Walk<'a> {
     /// Goes down into the current entry.
     fn enter(&mut self) -> Result<(), Failure> {
         if self.frames.len() as u64 > self.bounds.depth {
-            self.traversal.depth_truncated = true;
+            self.traversal.depth_reached();
             return Ok(());
         }
         let Some((frame, directory)) = self

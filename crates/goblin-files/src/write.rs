@@ -38,7 +38,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Written, Failure> {
         notes: &call.files.notes,
         target: &target,
         pieces: &pieces,
-        expected: None,
+        read: None,
         cancel: call.cancel,
     }
     .run()?;

@@ -2,12 +2,12 @@
 //! It must never know names, trees or limits: each line goes to the caller, who may stop.
 
 use crate::failure::Failure;
-use crate::open::{self, Regular};
+use crate::open::Regular;
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// Bytes read at a time.
-pub(super) const BLOCK: usize = 128 * 1024;
+pub(super) const BLOCK: usize = 64 * 1024;
 
 /// A file with a NUL among its first bytes, this many, is binary.
 const BINARY_BLOCK: usize = 8 * 1024;
@@ -82,10 +82,11 @@ impl<'a> LineSearch<'a> {
         let impossible = memchr(b'\n', self.query).is_some();
         let mut kept = 0;
         let mut first = true;
+        let mut offset = 0;
         loop {
             check()?;
             let wanted = self.buffer.len() - kept;
-            let count = open::fill(&file.file, &mut self.buffer[kept..])?;
+            let count = file.fill(&mut self.buffer[kept..], &mut offset)?;
             let end = count < wanted;
             let data = &self.buffer[..kept + count];
             if std::mem::take(&mut first) {

@@ -3,6 +3,7 @@
 use super::*;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 

@@ -4,6 +4,8 @@ use super::*;
 use goblin_protocol::digest::sha256_hex;
 use proptest::prelude::*;
 use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::process::Command;
 
 impl Place {
     fn file(&self, content: &[u8]) {
@@ -228,7 +230,8 @@ fn files_of_size_zero_with_content_are_read_to_their_end() {
 
 #[test]
 fn only_regular_files_are_read_and_nothing_blocks_or_disturbs() {
-    let place = Place::with("mkfifo idle busy; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('s')\"");
+    let place = Place::with("mkfifo idle busy");
+    let _socket = std::os::unix::net::UnixListener::bind(place.join("s")).unwrap();
     symlink("idle", place.join("link")).unwrap();
     let mut writer = Command::new("bash")
         .args(["-c", "printf precious > busy"])
@@ -270,6 +273,21 @@ fn a_range_of_a_huge_sparse_file_costs_its_own_length() {
     let outcome = place.read(json!({"maxBytes": 100_u64 << 30, "encoding": "latin1"}));
     assert!(outcome["returnedBytes"].as_u64().unwrap() <= 4 << 20);
     assert!(started.elapsed().as_secs() < 5);
+}
+
+#[test]
+fn a_small_range_takes_little_memory() {
+    let place = Place::new();
+    let file = std::fs::File::create(place.join("f")).unwrap();
+    file.set_len(200_000_000).unwrap();
+    let read = json!({"filePath": "f", "offsetBytes": 100_000_000, "maxBytes": 4096});
+    let outcomes = in_child(
+        &place,
+        &[],
+        &[("files_inspect", json!({"path": "f"})), ("files_read", read)],
+    );
+    let grown = outcomes[1]["peakKib"].as_u64().unwrap() - outcomes[0]["peakKib"].as_u64().unwrap();
+    assert!(grown <= 1_024, "{grown} KiB");
 }
 
 #[test]

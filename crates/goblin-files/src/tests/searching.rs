@@ -201,10 +201,34 @@ fn limits_say_so_only_when_something_is_left_out() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_a_warning_and_blocks_nothing() {
-    let place = Place::with(
-        "mkdir t; mkfifo t/feed.md; echo needle > t/z; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('t/s')\"",
+fn matches_that_no_frame_can_hold_are_not_gathered() {
+    let place = Place::with("mkdir t; yes 'a needle in a long line' | head -c 50000000 > t/a; cp t/a t/b");
+    let search = json!({"dirPath": "t", "query": "needle", "maxMatches": 1_000_000_000});
+    let outcomes = in_child(
+        &place,
+        &[],
+        &[("files_inspect", json!({"path": "."})), ("files_search", search)],
     );
+    let length: usize = outcomes[1]["matches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["filePath"].as_str().unwrap().len() + found["text"].as_str().unwrap().len())
+        .sum();
+    assert!((2 << 20..3 << 20).contains(&length), "{length}");
+    assert_eq!(
+        (
+            &outcomes[1]["truncated"],
+            outcomes[1]["warnings"].as_array().unwrap().len()
+        ),
+        (&json!(true), 1)
+    );
+}
+
+#[test]
+fn what_is_no_regular_file_is_a_warning_and_blocks_nothing() {
+    let place = Place::with("mkdir t; mkfifo t/feed.md; echo needle > t/z");
+    let _socket = std::os::unix::net::UnixListener::bind(place.join("t/s")).unwrap();
     let (matches, outcome) = place.search(json!({"dirPath": "t", "query": "needle"}));
     assert_eq!(matches, ["z:1:needle"]);
     assert_eq!(
