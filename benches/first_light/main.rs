@@ -3,6 +3,7 @@
 //! `cargo bench` prints one line a figure: the median, the floor, their ratio or difference, and the goal. Machines are
 //! shared and noisy, so the two sides of a ratio are measured in turn.
 
+#[path = "../harness.rs"]
 mod harness;
 
 use harness::{Controller, Daemon, Row, bare_spawn, median, spawn_rate};

@@ -15,7 +15,11 @@ mod tests {
 
     #[test]
     fn keys_sort_by_utf16_units_and_numbers_print_as_ecmascript() {
-        let value: Value = serde_json::from_str(r#"{"\ufb01":1,"\ud83d\ude00":2,"a":[-0.0,1e21,1E-7,9007199254740993]}"#).unwrap();
-        assert_eq!(canonical(&value), "{\"a\":[0,1e+21,1e-7,9007199254740992],\"😀\":2,\"ﬁ\":1}");
+        let value: Value =
+            serde_json::from_str(r#"{"\ufb01":1,"\ud83d\ude00":2,"a":[-0.0,1e21,1E-7,9007199254740993]}"#).unwrap();
+        assert_eq!(
+            canonical(&value),
+            "{\"a\":[0,1e+21,1e-7,9007199254740992],\"😀\":2,\"ﬁ\":1}"
+        );
     }
 }
