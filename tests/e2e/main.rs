@@ -8,6 +8,7 @@
     reason = "tests are read, not called, and a panic is their verdict"
 )]
 
+mod files;
 mod hostile_input;
 mod outbound;
 mod peer;
