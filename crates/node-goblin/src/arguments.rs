@@ -21,6 +21,16 @@ pub struct Arguments {
 pub enum Command {
     /// Run the daemon of this host: over standard streams, or out to a controller.
     Gateway(crate::gateway::GatewayArguments),
+    /// Run a command on a host, as if it ran here.
+    Exec(crate::exec::ExecArguments),
+    /// Read, write, list and search files of a host.
+    Files(crate::files::FilesArguments),
+    /// Show the gateways that the controller knows.
+    Gateways(crate::gateways::GatewaysArguments),
+    /// Show, approve or reject hosts that wait to be let in.
+    Pairings(crate::pairings::PairingsArguments),
+    /// Ask an operation to end.
+    Cancel(crate::cancel::CancelArguments),
 }
 
 /// Inserts `gateway` where the program was called by its second name without a command.
