@@ -20,14 +20,14 @@ pub(crate) fn success(body: impl Serialize) -> Answer {
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: StatusCode,
-    body: ErrorBody,
+    body: Box<ErrorBody>,
 }
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, code: &str) -> Self {
         Self {
             status,
-            body: ErrorBody::new(code),
+            body: Box::new(ErrorBody::new(code)),
         }
     }
 
@@ -100,6 +100,6 @@ impl From<ControllerError> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.status, Json(self.body)).into_response()
+        (self.status, Json(*self.body)).into_response()
     }
 }
