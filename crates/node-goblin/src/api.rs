@@ -9,8 +9,9 @@ mod lines;
 pub mod scripted;
 mod socket;
 
-pub use error::{ApiError, explained};
+pub use error::{ApiError, explained, explained_remote};
 pub use lines::{Line, Lines};
+pub use socket::SOCKET_FILE;
 
 use bytes::Bytes;
 use goblin_api::ErrorBody;

@@ -19,8 +19,12 @@ pub struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Try it all in one go: a controller and a gateway on this machine, paired, and a command run.
+    Quickstart(crate::quickstart::QuickstartArguments),
     /// Run the daemon of this host: over standard streams, or out to a controller.
     Gateway(crate::gateway::GatewayArguments),
+    /// Run the controller: gateways dial in to it, and operators and programs work through it.
+    Controller(crate::controller::ControllerArguments),
     /// Run a command on a host, as if it ran here.
     Exec(crate::exec::ExecArguments),
     /// Read, write, list and search files of a host.

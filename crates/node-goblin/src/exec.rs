@@ -89,7 +89,7 @@ pub fn run(arguments: ExecArguments) -> anyhow::Result<ExitCode> {
         };
         session.run(Outputs::standard(), &mut interrupts).await
     })?;
-    Ok(ended.conclude(&order))
+    Ok(ExitCode::from(ended.conclude(&order)))
 }
 
 #[cfg(test)]

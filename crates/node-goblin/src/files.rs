@@ -9,11 +9,11 @@ mod write;
 
 use crate::api::Api;
 use crate::ids;
-use crate::interrupts::{Interrupt, Interrupts};
+use crate::interrupts::{Interrupts, Stopped};
 use crate::outputs::Outputs;
 use crate::place::Place;
 use crate::runtime;
-use call::{Host, Stopped};
+use call::Host;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
@@ -70,7 +70,7 @@ pub fn run(arguments: FilesArguments) -> anyhow::Result<ExitCode> {
         FilesCommand::Write(write) => Some(write.content()?),
         _ => None,
     };
-    let done = runtime::single()?.block_on(async {
+    runtime::single()?.block_on(async {
         let mut host = Host::new(api, arguments.gateway, Outputs::standard(), Interrupts::watch()?);
         let code = work(&mut host, arguments.command, content.unwrap_or_default()).await;
         // What was handed over before a fault is printed all the same.
@@ -79,14 +79,7 @@ pub fn run(arguments: FilesArguments) -> anyhow::Result<ExitCode> {
             _ => host.finish().await,
         };
         code.and_then(|code| finished.map(|()| code))
-    });
-    match done {
-        Err(error) => match error.downcast_ref() {
-            Some(Stopped(interrupt)) => Ok(ExitCode::from(Interrupt::exit_code(*interrupt))),
-            None => Err(error),
-        },
-        done => done,
-    }
+    })
 }
 
 async fn work(host: &mut Host, command: FilesCommand, content: String) -> anyhow::Result<ExitCode> {

@@ -37,6 +37,11 @@ impl Interrupt {
     }
 }
 
+/// What a command ends with that was asked to end.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("asked to end")]
+pub struct Stopped(pub Interrupt);
+
 /// The interrupts as they come.
 pub struct Interrupts(mpsc::UnboundedReceiver<Interrupt>);
 
@@ -69,6 +74,15 @@ impl Interrupts {
         match self.0.recv().await {
             Some(interrupt) => interrupt,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for `work`, unless an interrupt comes first: that is a [`Stopped`].
+    pub async fn unless_stopped<T>(&mut self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        tokio::select! {
+            biased;
+            interrupt = self.next() => Err(Stopped(interrupt).into()),
+            done = work => done,
         }
     }
 }

@@ -6,6 +6,7 @@ mod api;
 mod arguments;
 mod cancel;
 mod clock;
+mod controller;
 mod exec;
 mod files;
 mod gateway;
@@ -16,6 +17,7 @@ mod logging;
 mod outputs;
 mod pairings;
 mod place;
+mod quickstart;
 mod runtime;
 mod shell;
 mod terminal;
@@ -23,6 +25,7 @@ mod units;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use interrupts::Stopped;
 use std::process::ExitCode;
 use terminal::OutputError;
 
@@ -50,17 +53,22 @@ fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::Gateway(options) => gateway::run(options),
+        Command::Controller(options) => controller::run(options),
         Command::Exec(options) => exec::run(options),
         Command::Files(options) => files::run(options),
+        Command::Quickstart(options) => quickstart::run(options),
         Command::Gateways(options) => gateways::run(options),
         Command::Pairings(options) => pairings::run(options),
         Command::Cancel(options) => cancel::run(options),
     };
-    result.unwrap_or_else(|error| match error.downcast_ref() {
-        Some(OutputError::Closed) => ExitCode::from(OUTPUT_CLOSED),
-        _ => {
-            terminal::fail(format_args!("{error:#}"));
-            ExitCode::from(failure)
+    result.unwrap_or_else(|error| {
+        if let Some(OutputError::Closed) = error.downcast_ref() {
+            return ExitCode::from(OUTPUT_CLOSED);
         }
+        if let Some(Stopped(interrupt)) = error.downcast_ref() {
+            return ExitCode::from(interrupt.exit_code());
+        }
+        terminal::fail(format_args!("{error:#}"));
+        ExitCode::from(failure)
     })
 }

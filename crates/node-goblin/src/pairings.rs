@@ -1,6 +1,6 @@
 //! `node-goblin pairings`: hosts that wait for an operator's word.
 
-use crate::api::Api;
+use crate::api::{Api, ApiError};
 use crate::place::Place;
 use crate::terminal::{self, CAUTION, FAINT, GOOD, STRONG, Table, ago, safe};
 use crate::{clock, ids, runtime};
@@ -195,11 +195,11 @@ async fn approve(api: &Api, arguments: &ApproveArguments) -> anyhow::Result<()> 
 }
 
 /// Approves a gateway whose code was compared.
-pub async fn send_approval(api: &Api, gateway: &str, code: &str) -> anyhow::Result<PairingAnswer> {
+pub async fn send_approval(api: &Api, gateway: &str, code: &str) -> Result<PairingAnswer, ApiError> {
     let request = ApproveRequest {
         pairing_code: Some(code.to_owned()),
     };
-    Ok(api.post(&routes::approve(gateway), Some(&request)).await?)
+    api.post(&routes::approve(gateway), Some(&request)).await
 }
 
 /// The pairing of a gateway that is connected and waits.
@@ -223,7 +223,7 @@ async fn waiting(api: &Api, gateway: &str) -> anyhow::Result<PairingListing> {
 }
 
 /// True when what an operator read is the pairing's code, short or long, whatever separates the digits.
-fn same_code(read: &str, pairing: &PairingListing) -> bool {
+pub fn same_code(read: &str, pairing: &PairingListing) -> bool {
     let digits = |text: &str| -> String {
         text.chars()
             .filter(|character| !character.is_whitespace() && *character != '-')

@@ -2,6 +2,7 @@
 
 use crate::terminal::safe;
 use goblin_api::ErrorBody;
+use goblin_client::RemoteError;
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -59,6 +60,16 @@ pub enum ApiError {
     OddLine,
 }
 
+impl ApiError {
+    /// The controller's stable code; empty when it gave none.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Refused { body, .. } => &body.error,
+            _ => "",
+        }
+    }
+}
+
 fn refusal(status: u16, body: &ErrorBody) -> String {
     let text = explained(&body.error);
     match (&body.reason, sentence(&body.error)) {
@@ -73,6 +84,15 @@ pub fn explained(code: &str) -> String {
     match sentence(code) {
         Some(sentence) => format!("{sentence} ({code})"),
         None => safe(code),
+    }
+}
+
+/// The same with the name of the system's error, where there is one.
+pub fn explained_remote(error: &RemoteError) -> String {
+    match (sentence(&error.code), &error.errno) {
+        (Some(sentence), Some(errno)) => format!("{sentence} ({}, {})", error.code, safe(errno)),
+        (None, Some(errno)) => format!("{} ({})", safe(&error.code), safe(errno)),
+        (_, None) => explained(&error.code),
     }
 }
 
@@ -102,6 +122,7 @@ fn sentence(code: &str) -> Option<&'static str> {
         "interpreter_not_found" => "the program is there, but the interpreter that its first line names is not",
         "cwd_not_found" => "there is no such working directory on the host",
         "permission_denied" => "the host does not allow it",
+        "spawn_failed" => "the host could not start it",
         "exec_format_error" => "the file is no program for the host",
         "argument_list_too_long" => "arguments and environment are longer than the host takes",
         "request_frame_too_large" | "payload_too_large" => "the request is larger than 2 MiB",

@@ -1,12 +1,11 @@
 //! How a command ended: the exit code, and what is said about it on standard error.
 
-use crate::api::explained;
+use crate::api::explained_remote;
 use crate::exec::Order;
 use crate::interrupts::Interrupt;
 use crate::terminal::{self, BAD, CAUTION, FAINT, GOOD, OutputError, paint};
 use goblin_client::{ClientError, Collected, RemoteError};
 use goblin_protocol::evidence::ProcessEvidence;
-use std::process::ExitCode;
 
 /// Exit code of what node-goblin itself could not do.
 pub const EXIT_OURS: u8 = 125;
@@ -82,9 +81,9 @@ pub struct Ended {
 
 impl Ended {
     /// Says on standard error what there is to say, and gives the exit code.
-    pub fn conclude(&self, order: &Order) -> ExitCode {
+    pub fn conclude(&self, order: &Order) -> u8 {
         self.say(order);
-        ExitCode::from(self.exit_code())
+        self.exit_code()
     }
 
     /// The exit code of the session.
@@ -155,15 +154,7 @@ impl Ended {
             How::Answered(outcome) => match &**outcome {
                 Outcome::Ran { evidence, replay } => self.summarise(evidence, *replay, id),
                 Outcome::Refused(error) => {
-                    let errno = error
-                        .errno
-                        .as_deref()
-                        .map(|errno| format!(", {}", terminal::safe(errno)));
-                    terminal::fail(format_args!(
-                        "{gateway}: {}{}",
-                        explained(&error.code),
-                        errno.unwrap_or_default()
-                    ));
+                    terminal::fail(format_args!("{gateway}: {}", explained_remote(error)));
                     if error.code == "operation_in_progress" {
                         terminal::note(format_args!("Ask again later, or end it: {}", order.cancel_line()));
                     }

@@ -8,9 +8,13 @@ use anyhow::{Context, bail};
 use goblin_api::{ProcessRequest, ProtectedValues};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Bytes of output that no command ever writes: the largest integer that every JSON reader holds exactly.
 const NO_LIMIT: u64 = (1 << 53) - 1;
+
+/// How long a command may run unless told otherwise: a day.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One command for one gateway.
 #[derive(Debug)]
@@ -26,6 +30,24 @@ pub struct Order {
 }
 
 impl Order {
+    /// A program, or a command line for the shell, that `exec` would run without any flag.
+    pub fn plain(place: Place, gateway: String, program: Vec<String>, shell: Option<String>) -> anyhow::Result<Self> {
+        let arguments = ExecArguments {
+            place,
+            gateway,
+            cwd: None,
+            env: Vec::new(),
+            secret: Vec::new(),
+            timeout: TIMEOUT_DEFAULT,
+            max_output: None,
+            id: None,
+            json: false,
+            shell,
+            program,
+        };
+        Self::new(arguments, &|_| None)
+    }
+
     /// Reads the command line; secrets come out of `environment`.
     pub fn new(arguments: ExecArguments, environment: &dyn Fn(&str) -> Option<OsString>) -> anyhow::Result<Self> {
         let again = again(&arguments);

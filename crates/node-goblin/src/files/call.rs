@@ -1,7 +1,7 @@
 //! One call of a filesystem tool, and printing what it gave.
 
-use crate::api::{Api, explained};
-use crate::interrupts::{Interrupt, Interrupts};
+use crate::api::{Api, explained, explained_remote};
+use crate::interrupts::{Interrupts, Stopped};
 use crate::outputs::Outputs;
 use crate::terminal::{self, safe};
 use crate::{cancel, ids};
@@ -23,17 +23,14 @@ const CANCEL_WAIT: Duration = Duration::from_secs(2);
 /// Warnings that are printed one by one.
 const WARNINGS_SHOWN: usize = 20;
 
-/// The user, or the system, asked us to stop.
-#[derive(Debug, thiserror::Error)]
-#[error("stopped")]
-pub struct Stopped(pub Interrupt);
-
 /// A gateway whose files are worked on.
 pub struct Host {
     api: Api,
     gateway: String,
     outputs: Outputs,
     interrupts: Interrupts,
+    /// What is to be said when the output is out.
+    warnings: Vec<String>,
 }
 
 /// What every outcome has.
@@ -63,6 +60,7 @@ impl Host {
             gateway,
             outputs,
             interrupts,
+            warnings: Vec::new(),
         }
     }
 
@@ -93,7 +91,7 @@ impl Host {
         collected.add(Envelope::read(response).context("the gateway's answer is no part of the protocol")?);
         match collected.result() {
             Ok(result) => Ok(String::from(Box::<str>::from(result.outcome))),
-            Err(ClientError::Remote(error)) => bail!("{}: {}", self.gateway, explained(&error.code)),
+            Err(ClientError::Remote(error)) => bail!("{}: {}", self.gateway, explained_remote(&error)),
             Err(error) => Err(error.into()),
         }
     }
@@ -111,7 +109,7 @@ impl Host {
         if json {
             return self.print_outcome(&outcome).await;
         }
-        let shown = show(succeeded(&outcome, path)?);
+        let shown = show(self.succeeded(&outcome, path)?);
         if !shown.is_empty() {
             self.print(terminal::rendered(&(shown + "\n")).into_bytes()).await?;
         }
@@ -141,37 +139,45 @@ impl Host {
         Ok(())
     }
 
+    /// Says something on standard error once the output is out.
+    pub fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
     /// Waits until all is printed.
     pub async fn finish(mut self) -> anyhow::Result<()> {
-        tokio::select! {
-            finished = self.outputs.finish() => Ok(finished?),
-            interrupt = self.interrupts.next() => Err(Stopped(interrupt).into()),
+        let outputs = self.outputs;
+        let finished = self
+            .interrupts
+            .unless_stopped(async { Ok(outputs.finish().await?) })
+            .await;
+        for warning in self.warnings.iter().take(WARNINGS_SHOWN) {
+            terminal::warn(warning);
         }
+        if self.warnings.len() > WARNINGS_SHOWN {
+            let more = self.warnings.len() - WARNINGS_SHOWN;
+            terminal::warn(format_args!("{more} more warnings; --json shows them all"));
+        }
+        finished
     }
-}
 
-/// The result of a tool that did what was asked; what it warns of is said on standard error. `path` is what was asked
-/// about, for the error of one that did not.
-pub fn succeeded<T: DeserializeOwned>(outcome: &str, path: &str) -> anyhow::Result<T> {
-    let common: Common = json::from_text(outcome).context("the tool's outcome cannot be read")?;
-    if !common.ok {
-        let code = safe(common.error.as_deref().unwrap_or("no_error_code"));
-        match common.diagnostic.filter(|diagnostic| !diagnostic.message.is_empty()) {
-            Some(diagnostic) => bail!("{}: {} ({code})", safe(path), safe(&diagnostic.message)),
-            None => bail!("{}: {}", safe(path), explained(&code)),
+    /// The result of a tool that did what was asked. `path` is what was asked about, for the error of one that did not.
+    pub fn succeeded<T: DeserializeOwned>(&mut self, outcome: &str, path: &str) -> anyhow::Result<T> {
+        let common: Common = json::from_text(outcome).context("the tool's outcome cannot be read")?;
+        if !common.ok {
+            let code = safe(common.error.as_deref().unwrap_or("no_error_code"));
+            match common.diagnostic.filter(|diagnostic| !diagnostic.message.is_empty()) {
+                Some(diagnostic) => bail!("{}: {} ({code})", safe(path), safe(&diagnostic.message)),
+                None => bail!("{}: {}", safe(path), explained(&code)),
+            }
         }
+        if common.incomplete && common.warnings.is_empty() {
+            self.warn("the result is not complete".to_owned());
+        }
+        self.warnings
+            .extend(common.warnings.iter().map(|warning| warning_sentence(warning)));
+        json::from_text(outcome).context("the tool's outcome cannot be read")
     }
-    for warning in common.warnings.iter().take(WARNINGS_SHOWN) {
-        terminal::warn(warning_sentence(warning));
-    }
-    if common.warnings.len() > WARNINGS_SHOWN {
-        let more = common.warnings.len() - WARNINGS_SHOWN;
-        terminal::warn(format_args!("{more} more warnings; --json shows them all"));
-    }
-    if common.incomplete && common.warnings.is_empty() {
-        terminal::warn("the result is not complete");
-    }
-    json::from_text(outcome).context("the tool's outcome cannot be read")
 }
 
 fn warning_sentence(warning: &str) -> String {
@@ -205,15 +211,5 @@ mod tests {
         assert!(warning_sentence("unreadable_directory:a\n/b:EACCES").ends_with(": a\\n/b:EACCES"));
         assert!(warning_sentence("not_atomic").contains("in one step"));
         assert_eq!(warning_sentence("Something else: here"), "Something else: here");
-    }
-
-    #[test]
-    fn a_tool_that_failed_says_code_and_message() {
-        let failed =
-            r#"{"ok":false,"error":"ENOENT","diagnostic":{"code":"ENOENT","message":"no such file"},"warnings":[]}"#;
-        let fault = succeeded::<Value>(failed, "/a\u{1b}").unwrap_err().to_string();
-        assert_eq!(fault, "/a\\x1b: no such file (ENOENT)");
-        let bare = succeeded::<Value>(r#"{"ok":false}"#, "x").unwrap_err().to_string();
-        assert_eq!(bare, "x: no_error_code");
     }
 }

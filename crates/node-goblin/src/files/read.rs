@@ -71,7 +71,7 @@ pub async fn run(host: &mut Host, arguments: ReadArguments) -> anyhow::Result<Ex
             ("encoding", Some("base64".into())),
         ]);
         let outcome = host.call(&Host::request("files_read", request)).await?;
-        let page: Page = call::succeeded(&outcome, &arguments.path)?;
+        let page: Page = host.succeeded(&outcome, &arguments.path)?;
         let bytes = STANDARD
             .decode(&page.content)
             .context("the gateway sent broken base64")?;
@@ -104,7 +104,7 @@ pub async fn run(host: &mut Host, arguments: ReadArguments) -> anyhow::Result<Ex
         true => "changed".to_owned(),
         false => format!("went from {before} to {after} bytes"),
     };
-    terminal::warn(format_args!(
+    host.warn(format!(
         "{} {how} while it was read; what was printed may mix old and new content",
         terminal::safe(&arguments.path)
     ));

@@ -40,7 +40,7 @@ pub async fn run(host: &mut Host, arguments: StatArguments) -> anyhow::Result<Ex
         let exists = json::from_text::<Inspected>(&outcome).is_ok_and(|inspected| inspected.exists);
         return Ok(if exists { code } else { ExitCode::FAILURE });
     }
-    let inspected: Inspected = call::succeeded(&outcome, &arguments.path)?;
+    let inspected: Inspected = host.succeeded(&outcome, &arguments.path)?;
     if !inspected.exists {
         bail!("{} does not exist", safe(&inspected.path));
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::scripted::{Controller, Pieces, answer, live};
+use crate::interrupts::Interrupt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
