@@ -61,6 +61,26 @@ mod tests {
     }
 
     #[test]
+    fn every_command_says_what_it_ends_with_and_shows_an_example() {
+        for command in Arguments::command().get_subcommands_mut() {
+            let name = command.get_name().to_owned();
+            let help = command.render_help().to_string();
+            assert!(name == "gateway" || help.contains("Exit codes: "), "{name}");
+            assert!(name == "gateway" || help.contains("Example"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_controller_needs_no_flag() {
+        assert!(Arguments::try_parse_from(["node-goblin", "controller"]).is_ok());
+        let listening = |address| Arguments::try_parse_from(["node-goblin", "controller", "--listen", address]).is_ok();
+        assert!(listening("0.0.0.0:0") && listening("[::1]:7443"));
+        assert!(!listening("7443") && !listening("::1:7443"));
+        let waiting = |span| Arguments::try_parse_from(["node-goblin", "controller", "--auth-timeout", span]).is_ok();
+        assert!(waiting("90") && waiting("5m") && !waiting("0"));
+    }
+
+    #[test]
     fn the_second_name_is_the_gateway() {
         let words = |text: &str| with_second_name(text.split(' ').map(Into::into).collect());
         assert_eq!(words("/opt/x/burrow-host-gateway")[1..], ["gateway"]);

@@ -47,7 +47,8 @@ pub enum Cancelled {
 pub fn run(arguments: CancelArguments) -> anyhow::Result<ExitCode> {
     let api = Api::local(&arguments.place.directory()?);
     let (gateway, operation_id) = (&arguments.gateway, &arguments.operation_id);
-    match runtime::single()?.block_on(dispatch(&api, gateway, operation_id))? {
+    let dispatched = runtime::single()?.block_on(dispatch(&api, gateway, operation_id));
+    match dispatched.map_err(|error| error.about(gateway))? {
         Cancelled::Ending => terminal::line(format_args!("cancelling {operation_id} on {gateway}"))?,
         Cancelled::NotRunning => bail!("no operation {operation_id} is running on {gateway}"),
         Cancelled::Refused(code) => bail!("{}", explained(&code)),

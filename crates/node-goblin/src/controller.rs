@@ -22,10 +22,10 @@ const OPEN_FILES: u64 = 65_536;
 /// Flags of `node-goblin controller`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Gateways dial in over TLS; the certificate is made at the first start and kept. The commands of this program talk to the
+Gateways dial in over TLS; the certificate is made at the first start and kept. The commands of this program talk to the \
 controller through controller.sock in its state directory, which only its account and root may use.
 
-When it serves, its first line on standard output is `ready tls=HOST:PORT`. SIGTERM, SIGINT and SIGHUP end it: requests
+When it serves, its first line on standard output is `ready tls=HOST:PORT`. SIGTERM, SIGINT and SIGHUP end it: requests \
 that run may finish for 10 seconds, a second signal ends it at once. RUST_LOG sets the level of the log on standard error.
 
 Examples:

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// Flags of `node-goblin exec`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Output arrives as it is written, on standard output and standard error as there. The command reads nothing: its standard
-input is empty. Ctrl-C cancels it and waits for its end; a second Ctrl-C leaves at once, and it may still run. A standard
+Output arrives as it is written, on standard output and standard error as there. The command reads nothing: its standard \
+input is empty. Ctrl-C cancels it and waits for its end; a second Ctrl-C leaves at once, and it may still run. A standard \
 output that is closed, as `head` does, cancels it too.
 
 Examples:
@@ -33,10 +33,10 @@ Examples:
 
 Exit codes: that of the command, and
   124      it ran longer than --timeout
-  125      node-goblin failed: the gateway is not connected, the connection was lost, output was lost …
+  125      node-goblin itself failed: not connected, connection lost, output lost
   126      the program is there but could not be started
   127      there is no such program
-  130      it was cancelled (143 and 129 when SIGTERM or SIGHUP asked for it here)
+  130      it was cancelled (143, 129: by SIGTERM, SIGHUP here)
   141      standard output or standard error was closed
   128 + N  signal N ended it")]
 pub struct ExecArguments {

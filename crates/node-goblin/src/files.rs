@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// Flags of `node-goblin files`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A relative path starts at the gateway's working directory. Names are shown with control characters escaped; --json gives
+A relative path starts at the gateway's working directory. Names are shown with control characters escaped; --json gives \
 them exactly, in the tool's own words.
 
 Examples:
@@ -32,7 +32,7 @@ Examples:
   node-goblin files worker-1 edit /etc/motd --old hello --new goodbye
   node-goblin files worker-1 stat /tmp/greeting
 
-Exit codes: 0, or 1 when the tool failed or the gateway could not be asked; 130 when it was cancelled by Ctrl-C; 141 when
+Exit codes: 0, or 1 when the tool failed or the gateway could not be asked; 130 when it was cancelled by Ctrl-C; 141 when \
 the output was closed.")]
 pub struct FilesArguments {
     #[command(flatten)]

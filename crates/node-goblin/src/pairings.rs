@@ -55,9 +55,9 @@ struct ListArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The code proves that nobody stands between host and controller: the host shows the same one (`node-goblin pairing-code`
-there, its log, or pairing-code.json in its state directory). Without --code and --yes you are asked; where nobody can
-be asked nothing is approved.
+The code proves that nobody stands between host and controller. The host shows the same one in its log, and in \
+pairing-code.json in its state directory. Without --code and --yes you are asked; where nobody can be asked nothing is \
+approved.
 
 Exit codes: 0 when the host was let in, 1 when not.")]
 struct ApproveArguments {

@@ -5,7 +5,7 @@ mod tied;
 
 use crate::api::Api;
 use crate::exec::{Form, Order, Session};
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupts, Stopped};
 use crate::outputs::Outputs;
 use crate::place::Place;
 use crate::shell::command_line;
@@ -40,8 +40,8 @@ const SAMPLE_SHELL: &str = "for n in 1 2 3; do echo \"line $n\"; sleep 0.4; done
 /// Flags of `node-goblin quickstart`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Everything stays on this machine: the controller listens on the loopback interface, on a port that the system chooses.
-What the gateway runs, it runs as you. Across hosts the same two commands do it: the controller listens on an address that
+Everything stays on this machine: the controller listens on the loopback interface, on a port that the system chooses. \
+What the gateway runs, it runs as you. Across hosts the same two commands do it: the controller listens on an address that \
 the hosts reach (--listen 0.0.0.0:7443 --advertise NAME), and the gateway dials that name.
 
 Examples:
@@ -78,6 +78,10 @@ pub fn run(arguments: QuickstartArguments) -> anyhow::Result<ExitCode> {
         told
     });
     let removed = home.close();
+    if told.as_ref().is_err_and(|error| error.is::<Stopped>()) {
+        // The line of a question may stand open.
+        terminal::note("\nBoth processes have ended.");
+    }
     let code = told?;
     removed?;
     Ok(code)

@@ -33,7 +33,7 @@ pub enum ApiError {
     #[error("the connection to the controller was lost before it answered: {0}")]
     Broken(#[source] hyper::Error),
     /// The answer did not come whole.
-    #[error("the controller's answer was cut: {0}")]
+    #[error("the connection to the controller was lost in the middle of its answer: {0}")]
     Cut(Box<dyn Error + Send + Sync>),
     /// The request can't be expressed.
     #[error("the request cannot be sent: {0}")]
@@ -66,6 +66,14 @@ impl ApiError {
         match self {
             Self::Refused { body, .. } => &body.error,
             _ => "",
+        }
+    }
+
+    /// The error of a request about a gateway; what the controller refused is said to be about that.
+    pub fn about(self, gateway: &str) -> anyhow::Error {
+        match self {
+            Self::Refused { .. } => anyhow::Error::from(self).context(gateway.to_owned()),
+            other => other.into(),
         }
     }
 }

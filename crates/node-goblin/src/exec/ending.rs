@@ -143,11 +143,11 @@ impl Ended {
             How::Lost(why) => {
                 terminal::fail(why);
                 let state = match self.began {
-                    true => "The command had begun and goes on there without us",
+                    true => "The command had begun: it may run still, or have ended",
                     false => "It is not known whether the command began",
                 };
                 terminal::note(format_args!(
-                    "{state}. As long as the gateway remembers it (five minutes after its end), this asks for its outcome and does not run it twice:\n  {}",
+                    "{state}. As long as the gateway remembers it (until five minutes after its end), this asks for its outcome and does not run it twice:\n  {}",
                     paint(terminal::POINTER, order.command_line(self.began))
                 ));
             }

@@ -113,7 +113,7 @@ impl Session<'_> {
                     Err(error @ ApiError::Broken(_)) => {
                         bail!("{error}; it is not known whether the command runs. This asks for it without running it twice: {}", self.order.command_line(false))
                     }
-                    Err(error) => Err(error.into()),
+                    Err(error) => Err(error.about(&self.order.gateway)),
                 },
                 interrupt = interrupts.next() => {
                     if asked.replace(interrupt).is_some() {

@@ -201,7 +201,11 @@ async fn a_refusal_of_the_controller_is_an_error() {
     };
     let outputs = Outputs::over(Box::new(io::sink()), Box::new(io::sink()));
     let fault = session.run(outputs, &mut interrupts).await.unwrap_err();
-    assert!(fault.to_string().contains("gateway_not_connected"), "{fault}");
+    let fault = format!("{fault:#}");
+    assert!(
+        fault.starts_with("w: ") && fault.contains("gateway_not_connected"),
+        "{fault}"
+    );
 }
 
 #[tokio::test]

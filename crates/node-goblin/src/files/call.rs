@@ -78,7 +78,7 @@ impl Host {
     pub async fn call(&mut self, request: &FileRequest) -> anyhow::Result<String> {
         let path = routes::filesystem(&self.gateway);
         let answer: DispatchAnswer = tokio::select! {
-            answer = self.api.post(&path, Some(request)) => answer?,
+            answer = self.api.post(&path, Some(request)) => answer.map_err(|error| error.about(&self.gateway))?,
             interrupt = self.interrupts.next() => {
                 let cancel = cancel::dispatch(&self.api, &self.gateway, &request.operation_id);
                 // Best effort: a tool only reads, or replaces a file whole.

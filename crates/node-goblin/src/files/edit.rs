@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The old text must occur exactly once. Both texts are taken literally. From a file (--old-file, --new-file) every byte
+The old text must occur exactly once. Both texts are taken literally. From a file (--old-file, --new-file) every byte \
 counts, the final newline too.
 
 Example:

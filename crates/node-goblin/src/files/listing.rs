@@ -18,7 +18,7 @@ struct Depth {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Names that begin with a dot, and node_modules, are left out. Unless told otherwise four levels are entered and 500 entries
+Names that begin with a dot, and node_modules, are left out. Unless told otherwise four levels are entered and 500 entries \
 shown; what is left out is said on standard error.")]
 pub struct LsArguments {
     /// Directory on the host; the gateway's working directory unless given
@@ -36,7 +36,7 @@ pub struct LsArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The pattern is matched against the path below DIR: * and ? stay within a name, ** crosses directories. Unless told
+The pattern is matched against the path below DIR: * and ? stay within a name, ** crosses directories. Unless told \
 otherwise eight levels are entered, 4000 entries looked at and 500 shown.
 
 Example:
@@ -62,7 +62,7 @@ pub struct FindArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The text is taken literally, within one line, upper and lower case told apart. Unless told otherwise eight levels are
+The text is taken literally, within one line, upper and lower case told apart. Unless told otherwise eight levels are \
 entered, 4000 entries looked at and 200 lines shown.
 
 Example:

@@ -15,7 +15,7 @@ const PAGE: u64 = 1024 * 1024;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file is read in pages of 1 MiB. When it changes in between, what was printed may mix old and new content: that is said
+The file is read in pages of 1 MiB. When it changes in between, what was printed may mix old and new content: that is said \
 on standard error, and the exit code is 1.
 
 With --json one page is read, as text, and its outcome printed.")]
