@@ -130,7 +130,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tls>) {
     }
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     use rustix::net::sockopt;
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;

@@ -283,6 +283,11 @@ impl Controller {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
     /// Runs a change of trust as a task of its own, so that a caller that goes away cannot leave it half done.
     async fn change<R: Send + 'static>(
         &self,

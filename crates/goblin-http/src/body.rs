@@ -12,8 +12,9 @@ use std::time::Duration;
 /// Longest body, in bytes: that of a frame.
 pub(crate) const BODY_MAX: usize = goblin_protocol::limits::FRAME_MAX;
 
-/// Time for the whole body to arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// Time for the whole body to arrive, as an extension of the request; without it there is no limit.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyWithin(pub(crate) Duration);
 
 /// The members of a body that must be there.
 pub(crate) async fn object(request: Request) -> Result<Map<String, Value>, Failure> {
@@ -39,7 +40,11 @@ pub(crate) async fn optional_object(request: Request) -> Result<Map<String, Valu
 }
 
 async fn read(request: Request) -> Result<Bytes, Failure> {
-    let reading = tokio::time::timeout(BODY_WITHIN, request.extract::<Bytes, _>()).await;
+    let within = request
+        .extensions()
+        .get::<BodyWithin>()
+        .map_or(Duration::MAX, |it| it.0);
+    let reading = tokio::time::timeout(within, request.extract::<Bytes, _>()).await;
     match reading {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {

@@ -1,8 +1,9 @@
 //! Serving over a Unix socket: who may connect, time limits, and an end that lets running requests finish.
 
+use crate::body::BodyWithin;
 use crate::routes::router;
 use crate::socket;
-use axum::Router;
+use axum::{Extension, Router};
 use goblin_controller::Controller;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -22,11 +23,26 @@ use tracing::{debug, warn};
 /// Connections at once. Further ones wait in the system's queue.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// Time for the head of a request to arrive.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long the server waits for its clients.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// For the head of a request to arrive.
+    pub(crate) head: Duration,
+    /// For its body to arrive.
+    pub(crate) body: Duration,
+    /// For running requests to finish when the server closes.
+    pub(crate) finish: Duration,
+}
 
-/// How long running requests may go on when the server closes.
-const FINISH_WITHIN: Duration = Duration::from_secs(10);
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            finish: Duration::from_secs(10),
+        }
+    }
+}
 
 /// Pause after the system refused a connection: accepting at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -56,6 +72,7 @@ impl ServeError {
 /// A running server.
 pub struct Server {
     path: PathBuf,
+    patience: Patience,
     tasks: TaskTracker,
     /// Accept no more, finish what runs.
     closing: CancellationToken,
@@ -69,6 +86,11 @@ pub struct Server {
 /// # Errors
 /// [`ServeError::Socket`].
 pub fn serve_unix(controller: Controller, path: &Path) -> Result<Server, ServeError> {
+    serve_patiently(controller, path, Patience::default())
+}
+
+/// As [`serve_unix`], with other limits of time.
+pub(crate) fn serve_patiently(controller: Controller, path: &Path, patience: Patience) -> Result<Server, ServeError> {
     let failed = |source| ServeError::Socket {
         path: path.to_owned(),
         source,
@@ -78,12 +100,14 @@ pub fn serve_unix(controller: Controller, path: &Path) -> Result<Server, ServeEr
         .map_err(failed)?;
     let server = Server {
         path: path.to_owned(),
+        patience,
         tasks: TaskTracker::new(),
         closing: CancellationToken::new(),
         ending: CancellationToken::new(),
     };
     let serving = Serving {
-        router: router(controller),
+        router: router(controller).layer(Extension(BodyWithin(patience.body))),
+        patience,
         tasks: server.tasks.clone(),
         closing: server.closing.clone(),
         ending: server.ending.clone(),
@@ -97,7 +121,7 @@ impl Server {
     pub async fn close(self) {
         self.closing.cancel();
         self.tasks.close();
-        if timeout(FINISH_WITHIN, self.tasks.wait()).await.is_err() {
+        if timeout(self.patience.finish, self.tasks.wait()).await.is_err() {
             self.ending.cancel();
             self.tasks.wait().await;
         }
@@ -116,6 +140,7 @@ impl Drop for Server {
 
 struct Serving {
     router: Router,
+    patience: Patience,
     tasks: TaskTracker,
     closing: CancellationToken,
     ending: CancellationToken,
@@ -134,6 +159,7 @@ async fn accept(listener: UnixListener, serving: Serving) {
                     let connection = serve(
                         stream,
                         serving.router.clone(),
+                        serving.patience.head,
                         serving.closing.clone(),
                         serving.ending.clone(),
                     );
@@ -163,12 +189,18 @@ fn may_connect(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == geteuid().as_raw())
 }
 
-async fn serve(stream: UnixStream, router: Router, closing: CancellationToken, ending: CancellationToken) {
+async fn serve(
+    stream: UnixStream,
+    router: Router,
+    head_within: Duration,
+    closing: CancellationToken,
+    ending: CancellationToken,
+) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN);
+        .header_read_timeout(head_within);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     let result = tokio::select! {

@@ -47,7 +47,7 @@ pub fn router(controller: Controller) -> Router {
 }
 
 /// A panic is a bug of ours: the caller learns that there was one, and the server goes on.
-async fn contain_panics(request: Request, next: Next) -> Response {
+pub(crate) async fn contain_panics(request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
         Err(_) => {
