@@ -1,1 +1,40 @@
-//! Listener, registry, dispatch, liveness, pairing, trust, activity, correlation.
+//! The controller: gateways dial in, are approved once by an operator, and take operations from then on.
+//!
+//! [`Controller`] is the façade. Behind it: the TLS listener, one task for each connection, the registry of who is
+//! connected, pairing and trust, dispatch with its correlation and activity, and liveness. Everything that lives belongs
+//! to the controller and ends with [`Controller::close`].
+//!
+//! It must never know its home: settings, secrets and operations are ports that it is given, and who may call the
+//! façade is decided outside. Nothing that it logs holds a secret, a command, a path or output.
+
+mod activity;
+mod admission;
+mod clock;
+mod connection;
+mod correlation;
+mod dispatch;
+mod error;
+mod listener;
+mod liveness;
+mod material;
+mod options;
+mod pairing;
+mod pending;
+mod recorder;
+mod redaction;
+mod registry;
+mod service;
+#[cfg(test)]
+mod tests;
+mod trust;
+mod turns;
+
+pub use activity::{ActivityRecord, ActivityState};
+pub use dispatch::{Collected, DispatchError, DispatchRequest, LiveDispatch};
+pub use error::ControllerError;
+pub use goblin_client::{Body, Envelope};
+pub use listener::{ListenerState, TlsState};
+pub use options::{ControllerOptions, ListenAddress, Timing, TlsMaterial};
+pub use pairing::{Decision, PairingRequest};
+pub use registry::{GatewaySnapshot, Presence};
+pub use service::Controller;

@@ -19,8 +19,22 @@ pub struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Try it all in one go: a controller and a gateway on this machine, paired, and a command run.
+    Quickstart(crate::quickstart::QuickstartArguments),
     /// Run the daemon of this host: over standard streams, or out to a controller.
     Gateway(crate::gateway::GatewayArguments),
+    /// Run the controller: gateways dial in to it, and operators and programs work through it.
+    Controller(crate::controller::ControllerArguments),
+    /// Run a command on a host, as if it ran here.
+    Exec(crate::exec::ExecArguments),
+    /// Read, write, list and search files of a host.
+    Files(crate::files::FilesArguments),
+    /// Show the gateways that the controller knows.
+    Gateways(crate::gateways::GatewaysArguments),
+    /// Show, approve or reject hosts that wait to be let in.
+    Pairings(crate::pairings::PairingsArguments),
+    /// Ask an operation to end.
+    Cancel(crate::cancel::CancelArguments),
 }
 
 /// Inserts `gateway` where the program was called by its second name without a command.
@@ -44,6 +58,26 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_what_it_ends_with_and_shows_an_example() {
+        for command in Arguments::command().get_subcommands_mut() {
+            let name = command.get_name().to_owned();
+            let help = command.render_help().to_string();
+            assert!(name == "gateway" || help.contains("Exit codes: "), "{name}");
+            assert!(name == "gateway" || help.contains("Example"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_controller_needs_no_flag() {
+        assert!(Arguments::try_parse_from(["node-goblin", "controller"]).is_ok());
+        let listening = |address| Arguments::try_parse_from(["node-goblin", "controller", "--listen", address]).is_ok();
+        assert!(listening("0.0.0.0:0") && listening("[::1]:7443"));
+        assert!(!listening("7443") && !listening("::1:7443"));
+        let waiting = |span| Arguments::try_parse_from(["node-goblin", "controller", "--auth-timeout", span]).is_ok();
+        assert!(waiting("90") && waiting("5m") && !waiting("0"));
     }
 
     #[test]

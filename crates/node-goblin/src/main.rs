@@ -2,22 +2,73 @@
 //!
 //! Everything else is in the crates that it puts together. As `burrow-host-gateway` (a link to it) it is the gateway.
 
+mod api;
 mod arguments;
+mod cancel;
+mod clock;
+mod controller;
+mod exec;
+mod files;
 mod gateway;
+mod gateways;
+mod ids;
+mod interrupts;
 mod logging;
+mod outputs;
+mod pairings;
+mod place;
+mod quickstart;
 mod runtime;
+mod shell;
+mod terminal;
+mod units;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use interrupts::Stopped;
 use std::process::ExitCode;
+use terminal::OutputError;
+
+/// What a command ends with whose output was closed: 128 and the number of SIGPIPE, as if that had ended it.
+const OUTPUT_CLOSED: u8 = 141;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(arguments::with_second_name(std::env::args_os().collect()));
+    let words = arguments::with_second_name(std::env::args_os().collect());
+    // What exec itself fails with must not look like what the command fails with, so it has a code of its own.
+    let failure = match words.get(1).is_some_and(|word| word == "exec") {
+        true => exec::EXIT_OURS,
+        false => 1,
+    };
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Nobody minds when a closed output does not show the help.
+            let _ = error.print();
+            return match error.exit_code() {
+                0 => ExitCode::SUCCESS,
+                _ if failure == exec::EXIT_OURS => ExitCode::from(failure),
+                usage => ExitCode::from(usage.to_le_bytes()[0]),
+            };
+        }
+    };
     let result = match arguments.command {
         Command::Gateway(options) => gateway::run(options),
+        Command::Controller(options) => controller::run(options),
+        Command::Exec(options) => exec::run(options),
+        Command::Files(options) => files::run(options),
+        Command::Quickstart(options) => quickstart::run(options),
+        Command::Gateways(options) => gateways::run(options),
+        Command::Pairings(options) => pairings::run(options),
+        Command::Cancel(options) => cancel::run(options),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("node-goblin: {error:#}");
-        ExitCode::FAILURE
+        if let Some(OutputError::Closed) = error.downcast_ref() {
+            return ExitCode::from(OUTPUT_CLOSED);
+        }
+        if let Some(Stopped(interrupt)) = error.downcast_ref() {
+            return ExitCode::from(interrupt.exit_code());
+        }
+        terminal::fail(format_args!("{error:#}"));
+        ExitCode::from(failure)
     })
 }

@@ -32,3 +32,8 @@ pub fn raise_open_files(needed: u64) {
         );
     }
 }
+
+/// A runtime on this thread alone, for commands that mostly wait.
+pub fn single() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}

@@ -1,0 +1,82 @@
+//! Why the controller refused or failed: a stable code for machines and a sentence for people.
+
+use goblin_keys::KeyError;
+use goblin_keys::certificate::CertificateError;
+use goblin_keys::tls::TlsError;
+use goblin_ports::PortError;
+
+/// Why a call of the façade failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// The home refused or failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The certificate or its key.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The TLS configuration.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The controller's own key pair could not be made.
+    #[error("the controller's pairing key: {0}")]
+    Key(#[from] KeyError),
+    /// The stored key pair cannot be read. Gateways have pinned it, so no other is made.
+    #[error("the stored pairing identity cannot be read; restore the store from a backup")]
+    PairingIdentityInvalid,
+    /// Only one of key and certificate is there, and an operator supplied it.
+    #[error("the configured certificate lacks its key, or the key its certificate")]
+    TlsCredentialsRequired,
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The gateway's id breaks the grammar of ids.
+    #[error(
+        "a gateway id is 1 to 255 letters, digits, dots, underscores and hyphens, and begins with a letter or digit"
+    )]
+    TargetIdInvalid,
+    /// The controller's id is blank or too long.
+    #[error("a controller id is 1 to 255 characters")]
+    ControllerIdInvalid,
+    /// An enrolment without a secret.
+    #[error("an enrolment needs a secret")]
+    GatewaySecretRequired,
+    /// No gateway of this id asked for approval.
+    #[error("no gateway of this id waits for approval")]
+    PairingNotFound,
+    /// The gateway's request is no longer live: it has to connect again.
+    #[error("the gateway is not connected any more; it gets a new code when it connects again")]
+    PairingNotLive,
+    /// The code that the operator compared is not that of the live request.
+    #[error("the code is not the one of the connection that waits now")]
+    PairingCodeMismatch,
+    /// Nothing is known of this gateway.
+    #[error("no gateway of this id is known")]
+    NotFound,
+}
+
+impl ControllerError {
+    /// The stable snake_case code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Port(error) => error.code(),
+            Self::Certificate(error) => error.code(),
+            Self::Tls(error) => error.code(),
+            Self::Key(error) => error.code(),
+            Self::PairingIdentityInvalid => "pairing_identity_invalid",
+            Self::TlsCredentialsRequired => "controller_tls_credentials_required",
+            Self::Bind { .. } => "controller_listen_failed",
+            Self::TargetIdInvalid => "target_id_invalid",
+            Self::ControllerIdInvalid => "controller_id_invalid",
+            Self::GatewaySecretRequired => "gateway_secret_required",
+            Self::PairingNotFound => "pairing_not_found",
+            Self::PairingNotLive => "pairing_not_live",
+            Self::PairingCodeMismatch => "pairing_code_mismatch",
+            Self::NotFound => "not_found",
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Who is connected now. Small critical sections, nothing awaited within them. It must never know a store.
+
+use crate::clock;
+use crate::correlation::Tracker;
+use crate::options::PENDING_LIVE_MAX;
+use crate::pending::Pending;
+use goblin_client::Connection;
+use goblin_link::Heard;
+use goblin_protocol::auth::GatewayMetadata;
+use goblin_protocol::time::iso8601;
+use goblin_redact::Redactor;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A connection that takes operations.
+pub(crate) struct Ready {
+    pub(crate) gateway_id: Arc<str>,
+    pub(crate) connection_id: String,
+    /// Tells this connection from an earlier one of the same gateway.
+    pub(crate) generation: u64,
+    pub(crate) client: Connection,
+    pub(crate) heard: Heard,
+    pub(crate) tracker: Arc<Tracker>,
+    /// Masks the enrolment secret, where there is one.
+    pub(crate) redactor: Redactor,
+}
+
+impl Ready {
+    fn last_seen_ms(&self) -> i64 {
+        let silence = self.heard.silence().as_millis();
+        clock::now_ms().saturating_sub(silence.try_into().unwrap_or(i64::MAX))
+    }
+}
+
+/// Where a gateway stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Connected, waits for approval.
+    Pending,
+    /// Connected and authenticated.
+    Ready,
+    /// Not connected.
+    Disconnected,
+}
+
+/// One gateway as the controller sees it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewaySnapshot {
+    /// Its id.
+    pub gateway_id: String,
+    /// Where it stands.
+    pub presence: Presence,
+    /// ISO 8601 time of its present or last connection.
+    pub connected_at: Option<String>,
+    /// ISO 8601 time of the last bytes from it.
+    pub last_seen_at: Option<String>,
+    /// Operations whose answer is outstanding.
+    pub active_operations: usize,
+    /// What it says of itself.
+    pub metadata: GatewayMetadata,
+}
+
+/// The live connection of an id.
+pub(crate) enum Live {
+    Pending(Arc<Pending>),
+    Ready(Arc<Ready>),
+}
+
+struct Entry {
+    live: Option<Live>,
+    metadata: GatewayMetadata,
+    connected_ms: i64,
+    last_seen_ms: i64,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_id: HashMap<String, Entry>,
+    pending: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Registry {
+    entries: Mutex<Entries>,
+    generation: AtomicU64,
+}
+
+impl Registry {
+    /// A number that no connection had before.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The live connection of an id.
+    pub(crate) fn live(&self, gateway_id: &str) -> Option<Live> {
+        match self.lock().by_id.get(gateway_id)?.live.as_ref()? {
+            Live::Pending(pending) => Some(Live::Pending(pending.clone())),
+            Live::Ready(ready) => Some(Live::Ready(ready.clone())),
+        }
+    }
+
+    /// False when as many connections wait for approval as may.
+    pub(crate) fn has_room_for_pending(&self) -> bool {
+        self.lock().pending < PENDING_LIVE_MAX
+    }
+
+    /// Puts a connection in the place of whatever the id had. Callers hold the id's turn and have looked before. False
+    /// when it would be one too many that waits for approval.
+    pub(crate) fn insert(&self, gateway_id: &str, live: Live, metadata: GatewayMetadata) -> bool {
+        let mut entries = self.lock();
+        let now = clock::now_ms();
+        let is_pending = matches!(live, Live::Pending(_));
+        if is_pending && entries.pending >= PENDING_LIVE_MAX {
+            return false;
+        }
+        let entry = Entry {
+            live: Some(live),
+            metadata,
+            connected_ms: now,
+            last_seen_ms: now,
+        };
+        let replaced = entries.by_id.insert(gateway_id.to_owned(), entry);
+        let was_pending = matches!(
+            replaced,
+            Some(Entry {
+                live: Some(Live::Pending(_)),
+                ..
+            })
+        );
+        entries.pending = entries.pending + usize::from(is_pending) - usize::from(was_pending);
+        true
+    }
+
+    /// The connection of this generation is lost. A gateway that was ready stays listed.
+    pub(crate) fn lost(&self, gateway_id: &str, generation: u64) {
+        let mut entries = self.lock();
+        let Some(entry) = entries.by_id.get_mut(gateway_id) else {
+            return;
+        };
+        match &entry.live {
+            Some(Live::Ready(ready)) if ready.generation == generation => {
+                entry.last_seen_ms = ready.last_seen_ms();
+                entry.live = None;
+            }
+            Some(Live::Pending(pending)) if pending.generation == generation => {
+                entries.by_id.remove(gateway_id);
+                entries.pending -= 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the id off the list, with its live connection.
+    pub(crate) fn remove(&self, gateway_id: &str) -> Option<Live> {
+        let mut entries = self.lock();
+        let live = entries.by_id.remove(gateway_id)?.live;
+        entries.pending -= usize::from(matches!(live, Some(Live::Pending(_))));
+        live
+    }
+
+    /// All connections that wait for approval.
+    pub(crate) fn all_pending(&self) -> Vec<Arc<Pending>> {
+        let entries = self.lock();
+        let pending = entries.by_id.values().filter_map(|entry| match &entry.live {
+            Some(Live::Pending(pending)) => Some(pending.clone()),
+            _ => None,
+        });
+        pending.collect()
+    }
+
+    /// Every gateway seen since the start, in no order.
+    pub(crate) fn snapshots(&self) -> Vec<GatewaySnapshot> {
+        let entries = self.lock();
+        let snapshot = |(id, entry): (&String, &Entry)| {
+            let (presence, last_seen_ms, active_operations) = match &entry.live {
+                Some(Live::Ready(ready)) => (Presence::Ready, ready.last_seen_ms(), ready.tracker.active()),
+                Some(Live::Pending(_)) => (Presence::Pending, entry.last_seen_ms, 0),
+                None => (Presence::Disconnected, entry.last_seen_ms, 0),
+            };
+            GatewaySnapshot {
+                gateway_id: id.clone(),
+                presence,
+                connected_at: Some(iso8601(entry.connected_ms)),
+                last_seen_at: Some(iso8601(last_seen_ms)),
+                active_operations,
+                metadata: entry.metadata.clone(),
+            }
+        };
+        entries.by_id.iter().map(snapshot).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

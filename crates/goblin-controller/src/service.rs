@@ -1,0 +1,308 @@
+//! The façade, and what its parts share.
+
+use crate::activity::{ActivityLog, ActivityRecord};
+use crate::dispatch::{self, Collected, DispatchError, DispatchRequest, LiveDispatch};
+use crate::error::ControllerError;
+use crate::listener::{self, ListenerState, Started};
+use crate::material;
+use crate::options::{ControllerOptions, HANDSHAKES_MAX, REJECTED_MAX, UNAUTHENTICATED_MAX};
+use crate::pairing::{self, Decision, PairingRequest};
+use crate::recorder::Recorder;
+use crate::registry::{GatewaySnapshot, Presence, Ready, Registry};
+use crate::trust;
+use crate::turns::Turns;
+use goblin_keys::KeyPair;
+use goblin_ports::{GatewayRecord, Operations, Secret, Secrets, Settings};
+use goblin_protocol::auth::GatewayMetadata;
+use goblin_protocol::id::valid_gateway_id;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What the parts of a controller share.
+pub(crate) struct Shared {
+    pub(crate) options: ControllerOptions,
+    pub(crate) settings: Arc<dyn Settings>,
+    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) operations: Arc<dyn Operations>,
+    /// The controller's own key, which gateways pin.
+    pub(crate) pair: KeyPair,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) activity: Arc<ActivityLog>,
+    pub(crate) recorder: Recorder,
+    pub(crate) turns: Turns,
+    pub(crate) unauthenticated: Arc<Semaphore>,
+    pub(crate) handshakes: Semaphore,
+    /// Rejected keys, and until when.
+    rejected: Mutex<HashMap<String, Instant>>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) closing: CancellationToken,
+}
+
+impl Shared {
+    /// The connection counts as lost from now on; its task ends.
+    pub(crate) fn lost(&self, ready: &Ready) {
+        ready.client.close();
+        self.registry.lost(&ready.gateway_id, ready.generation);
+        ready.tracker.interrupt();
+    }
+
+    /// True while the key is refused.
+    pub(crate) fn rejected(&self, public_key: &str) -> bool {
+        let rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        rejected.get(public_key).is_some_and(|until| Instant::now() < *until)
+    }
+
+    /// Refuses a key for a while. Of too many, the one nearest to its end is let go.
+    pub(crate) fn reject_key(&self, public_key: String) {
+        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        rejected.retain(|_, until| now < *until);
+        if rejected.len() >= REJECTED_MAX
+            && let Some(first) = rejected
+                .iter()
+                .min_by_key(|(_, until)| **until)
+                .map(|(key, _)| key.clone())
+        {
+            rejected.remove(&first);
+        }
+        rejected.insert(public_key, now + self.options.timing.rejected);
+    }
+}
+
+/// A running controller. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Controller(Arc<Running>);
+
+struct Running {
+    shared: Arc<Shared>,
+    started: Started,
+    recording: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Controller {
+    /// Starts a controller in its home. An address in the options that cannot be listened on is an error; one from the
+    /// settings is told by [`Controller::listener`].
+    ///
+    /// # Errors
+    /// See [`ControllerError`]; nothing that exists is overwritten by a failed start.
+    pub async fn start(
+        options: ControllerOptions,
+        settings: Arc<dyn Settings>,
+        secrets: Arc<dyn Secrets>,
+        operations: Arc<dyn Operations>,
+    ) -> Result<Self, ControllerError> {
+        let pair = material::pairing_identity(&*secrets).await?;
+        let (recorder, recording) = Recorder::new(operations.clone());
+        let shared = Arc::new(Shared {
+            options,
+            settings,
+            secrets,
+            operations,
+            pair,
+            registry: Arc::default(),
+            activity: Arc::default(),
+            recorder,
+            turns: Turns::default(),
+            unauthenticated: Arc::new(Semaphore::new(UNAUTHENTICATED_MAX)),
+            handshakes: Semaphore::new(HANDSHAKES_MAX),
+            rejected: Mutex::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        });
+        let started = match listener::start(&shared).await? {
+            Started::Failed(error) if shared.options.listen.is_some() => return Err(error),
+            started => started,
+        };
+        Ok(Self(Arc::new(Running {
+            shared,
+            started,
+            recording: Mutex::new(Some(tokio::spawn(recording))),
+        })))
+    }
+
+    /// Where gateways connect to, when the listener runs.
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        match self.0.started {
+            Started::Running(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// The listener's state.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn listener(&self) -> Result<ListenerState, ControllerError> {
+        listener::state(&self.0.shared, &self.0.started).await
+    }
+
+    /// Gateways that asked for approval, oldest first.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn pairings(&self) -> Result<Vec<PairingRequest>, ControllerError> {
+        pairing::list(&self.0.shared).await
+    }
+
+    /// Approves the live request of a gateway, if `code` (short or long) is its code. Once it begins it runs to its end,
+    /// even when the caller goes away.
+    ///
+    /// # Errors
+    /// [`ControllerError::PairingNotFound`], [`ControllerError::PairingNotLive`],
+    /// [`ControllerError::PairingCodeMismatch`], and those of the home; after any of them nothing has changed.
+    pub async fn approve(&self, gateway_id: &str, code: Option<&str>) -> Result<Decision, ControllerError> {
+        let (gateway_id, code) = (checked(gateway_id)?, code.map(str::to_owned));
+        let shared = self.0.shared.clone();
+        self.change(async move {
+            let _turn = shared.turns.take(&gateway_id).await;
+            pairing::approve(&shared, &gateway_id, code.as_deref()).await
+        })
+        .await
+    }
+
+    /// Rejects a gateway's request: a live one is closed, and its key refused for ten minutes.
+    ///
+    /// # Errors
+    /// [`ControllerError::PairingNotFound`], and those of the home.
+    pub async fn reject(&self, gateway_id: &str) -> Result<Decision, ControllerError> {
+        let gateway_id = checked(gateway_id)?;
+        let shared = self.0.shared.clone();
+        self.change(async move {
+            let _turn = shared.turns.take(&gateway_id).await;
+            pairing::reject(&shared, &gateway_id).await
+        })
+        .await
+    }
+
+    /// The trust records.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn trust(&self) -> Result<Vec<GatewayRecord>, ControllerError> {
+        trust::list(&self.0.shared).await
+    }
+
+    /// Trusts a gateway by a shared secret, in place of whatever it was trusted by. Its live connection ends.
+    ///
+    /// # Errors
+    /// [`ControllerError::GatewaySecretRequired`], [`ControllerError::ControllerIdInvalid`], and those of the home.
+    pub async fn enrol(
+        &self,
+        gateway_id: &str,
+        controller_id: Option<&str>,
+        secret: Secret,
+    ) -> Result<GatewayRecord, ControllerError> {
+        let (gateway_id, controller_id) = (checked(gateway_id)?, controller_id.map(str::to_owned));
+        let shared = self.0.shared.clone();
+        self.change(async move {
+            let _turn = shared.turns.take(&gateway_id).await;
+            trust::enrol(&shared, &gateway_id, controller_id.as_deref(), secret).await
+        })
+        .await
+    }
+
+    /// Shuts a gateway out at once: its connection ends, and what runs there is not waited for.
+    ///
+    /// # Errors
+    /// [`ControllerError::NotFound`], and those of the home. When the home fails after the record was written the
+    /// gateway is shut out already; calling again completes it.
+    pub async fn revoke(&self, gateway_id: &str) -> Result<GatewayRecord, ControllerError> {
+        let gateway_id = checked(gateway_id)?;
+        let shared = self.0.shared.clone();
+        self.change(async move {
+            let _turn = shared.turns.take(&gateway_id).await;
+            trust::revoke(&shared, &gateway_id).await
+        })
+        .await
+    }
+
+    /// Every gateway that is trusted, or was seen since the start, by id.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn gateways(&self) -> Result<Vec<GatewaySnapshot>, ControllerError> {
+        let trusted = trust::list(&self.0.shared).await?;
+        let mut snapshots = self.0.shared.registry.snapshots();
+        let unseen: Vec<_> = {
+            let seen: std::collections::HashSet<_> = snapshots.iter().map(|it| it.gateway_id.as_str()).collect();
+            let unseen = trusted
+                .into_iter()
+                .filter(|record| record.trusted() && !seen.contains(record.gateway_id.as_str()));
+            unseen.collect()
+        };
+        snapshots.extend(unseen.into_iter().map(|record| GatewaySnapshot {
+            gateway_id: record.gateway_id,
+            presence: Presence::Disconnected,
+            connected_at: None,
+            last_seen_at: None,
+            active_operations: 0,
+            metadata: GatewayMetadata::default(),
+        }));
+        snapshots.sort_by(|a, b| a.gateway_id.cmp(&b.gateway_id));
+        Ok(snapshots)
+    }
+
+    /// The newest `limit` operations in memory, of one gateway where given, newest last.
+    pub fn activity(&self, gateway_id: Option<&str>, limit: usize) -> Vec<ActivityRecord> {
+        self.0.shared.activity.list(gateway_id, limit)
+    }
+
+    /// Sends an operation to its gateway.
+    ///
+    /// # Errors
+    /// See [`DispatchError`]. Whether the gateway refused the operation is told by its answer.
+    pub async fn dispatch(&self, request: DispatchRequest) -> Result<LiveDispatch, DispatchError> {
+        dispatch::dispatch(&self.0.shared, request).await
+    }
+
+    /// Asks a gateway to cancel an operation; gives its answer, which is no evidence of an end.
+    ///
+    /// # Errors
+    /// See [`DispatchError`].
+    pub async fn cancel(&self, gateway_id: &str, operation_id: &str) -> Result<Collected, DispatchError> {
+        dispatch::cancel(&self.0.shared, gateway_id, operation_id).await
+    }
+
+    /// Stops: takes no operations and no connections any more, closes all connections, and waits until everything that
+    /// belongs to the controller has ended and what is known of operations is recorded.
+    pub async fn close(&self) {
+        let shared = &self.0.shared;
+        shared.closing.cancel();
+        shared.tasks.close();
+        shared.tasks.wait().await;
+        shared.recorder.stop();
+        let recording = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(recording) = recording {
+            let _ = recording.await;
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    /// Runs a change of trust as a task of its own, so that a caller that goes away cannot leave it half done.
+    async fn change<R: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<R, ControllerError>> + Send + 'static,
+    ) -> Result<R, ControllerError> {
+        self.0.shared.tasks.spawn(change).await.unwrap_or_else(|_| {
+            Err(goblin_ports::PortError::Unavailable("the change was not carried out".to_owned()).into())
+        })
+    }
+}
+
+fn checked(gateway_id: &str) -> Result<String, ControllerError> {
+    if valid_gateway_id(gateway_id) {
+        Ok(gateway_id.to_owned())
+    } else {
+        Err(ControllerError::TargetIdInvalid)
+    }
+}
