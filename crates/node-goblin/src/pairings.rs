@@ -2,6 +2,7 @@
 
 use crate::api::{Api, ApiError};
 use crate::place::Place;
+use crate::shell::command_line;
 use crate::terminal::{self, CAUTION, FAINT, GOOD, STRONG, Table, ago, safe};
 use crate::{clock, ids, runtime};
 use anstyle::Style;
@@ -13,44 +14,39 @@ use std::process::ExitCode;
 
 /// Flags of `node-goblin pairings`.
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   node-goblin pairings
   node-goblin pairings approve worker-1
   node-goblin pairings approve worker-1 --code 1A2B-3C4D-5E6F
   node-goblin pairings reject worker-1
 
-Exit codes: 0, or 1 when nothing was changed."
-)]
+Exit codes: 0, or 1 when nothing was changed.")]
 pub struct PairingsArguments {
+    #[command(flatten)]
+    place: Place,
+    /// Show the longer form of the codes, 32 digits
+    #[arg(long, global = true)]
+    long: bool,
+    /// Print the controller's list as it is
+    #[arg(long, global = true, conflicts_with = "long")]
+    json: bool,
     #[command(subcommand)]
     command: Option<PairingsCommand>,
-    #[command(flatten)]
-    list: ListArguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum PairingsCommand {
-    /// Show who waits, with the code that each host shows too
-    List(ListArguments),
+    /// Show who waits, with the code that each host shows too; this is done unless another is named
+    List,
     /// Let a host in, after its code was compared
     Approve(ApproveArguments),
     /// Turn a host away
-    Reject(RejectArguments),
-}
-
-#[derive(Debug, Args)]
-struct ListArguments {
-    #[command(flatten)]
-    place: Place,
-    /// Show the longer form of the codes, 32 digits
-    #[arg(long)]
-    long: bool,
-    /// Print the controller's answer as it is
-    #[arg(long, conflicts_with = "long")]
-    json: bool,
+    Reject {
+        /// Id of the gateway
+        #[arg(value_parser = ids::gateway)]
+        gateway: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -61,8 +57,6 @@ approved.
 
 Exit codes: 0 when the host was let in, 1 when not.")]
 struct ApproveArguments {
-    #[command(flatten)]
-    place: Place,
     /// Id of the gateway
     #[arg(value_parser = ids::gateway)]
     gateway: String,
@@ -72,41 +66,39 @@ struct ApproveArguments {
     /// Approve without asking
     #[arg(long, short)]
     yes: bool,
-    /// Show the longer form of the code, 32 digits
-    #[arg(long)]
-    long: bool,
-}
-
-#[derive(Debug, Args)]
-struct RejectArguments {
-    #[command(flatten)]
-    place: Place,
-    /// Id of the gateway
-    #[arg(value_parser = ids::gateway)]
-    gateway: String,
 }
 
 /// Lists, approves or rejects.
 pub fn run(arguments: PairingsArguments) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::single()?;
-    match arguments.command.unwrap_or(PairingsCommand::List(arguments.list)) {
-        PairingsCommand::List(arguments) => runtime.block_on(list(&arguments))?,
-        PairingsCommand::Approve(arguments) => {
-            let api = Api::local(&arguments.place.directory()?);
-            runtime.block_on(approve(&api, &arguments))?;
-        }
-        PairingsCommand::Reject(arguments) => {
-            let api = Api::local(&arguments.place.directory()?);
-            let path = routes::reject(&arguments.gateway);
-            let answer: PairingAnswer = runtime.block_on(api.post(&path, None::<&()>))?;
-            terminal::line(format_args!("{} was turned away", safe(&answer.pairing.gateway_id)))?;
-        }
+    let api = Api::local(&arguments.place.directory()?);
+    let command = arguments.command.as_ref().unwrap_or(&PairingsCommand::List);
+    if arguments.json && !matches!(command, PairingsCommand::List) {
+        bail!("--json is for the list");
     }
+    runtime::single()?.block_on(async {
+        match command {
+            PairingsCommand::List => list(&api, &arguments).await,
+            PairingsCommand::Approve(approval) => approve(&api, &arguments, approval).await,
+            PairingsCommand::Reject { gateway } => {
+                let rejected = api.post(&routes::reject(gateway), None::<&()>).await;
+                let answer: PairingAnswer = rejected.map_err(|error| error.about(gateway))?;
+                let gateway = safe(&answer.pairing.gateway_id);
+                Ok(terminal::line(format_args!("{gateway} was turned away"))?)
+            }
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(arguments: &ListArguments) -> anyhow::Result<()> {
-    let api = Api::local(&arguments.place.directory()?);
+/// A command line about a gateway of this controller.
+fn typed(place: &Place, command: &[&str]) -> String {
+    let (name, rest) = command.split_at(1);
+    let mut words = place.command(name[0]);
+    words.extend(rest.iter().map(|&word| word.to_owned()));
+    command_line(&words)
+}
+
+async fn list(api: &Api, arguments: &PairingsArguments) -> anyhow::Result<()> {
     let text = api.get_text(&routes::pairings()).await?;
     if arguments.json {
         return Ok(terminal::line(text.trim_end())?);
@@ -120,8 +112,8 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<()> {
     let first_live = answer.pairings.iter().find(|pairing| pairing.live);
     if let (Some(pairing), true) = (first_live, terminal::watched()) {
         terminal::note(format_args!(
-            "\nCompare the code with the one that the host shows, then: node-goblin pairings approve {}",
-            safe(&pairing.gateway_id)
+            "\nCompare the code with the one that the host shows, then: {}",
+            typed(&arguments.place, &["pairings", "approve", &pairing.gateway_id])
         ));
     }
     Ok(())
@@ -157,39 +149,40 @@ fn code(pairing: &PairingListing, long: bool) -> &str {
     }
 }
 
-async fn approve(api: &Api, arguments: &ApproveArguments) -> anyhow::Result<()> {
-    let pairing = waiting(api, &arguments.gateway).await?;
+async fn approve(api: &Api, arguments: &PairingsArguments, approval: &ApproveArguments) -> anyhow::Result<()> {
+    let pairing = waiting(api, &approval.gateway).await?;
     let shown = code(&pairing, arguments.long);
     terminal::note(format_args!(
         "{} asks to be let in. This is its code:\n{}",
         terminal::paint(STRONG, safe(&pairing.gateway_id)),
         terminal::code_box(shown)
     ));
-    match &arguments.code {
+    match &approval.code {
         Some(read) if same_code(read, &pairing) => {}
         Some(read) => bail!(
             "the code {} is not the one above: nothing was approved. Either it was mistyped, or somebody stands between the host and this controller",
             safe(read)
         ),
-        None if arguments.yes => {}
+        None if approval.yes => {}
         None if !terminal::can_ask() => {
             bail!("nobody can be asked here: give the code that the host shows with --code, or --yes")
         }
         None => {
             if !terminal::confirm("Does the host show the same code?").await {
                 bail!(
-                    "nothing was approved; to turn the host away: node-goblin pairings reject {}",
-                    pairing.gateway_id
+                    "nothing was approved; to turn the host away: {}",
+                    typed(&arguments.place, &["pairings", "reject", &approval.gateway])
                 );
             }
         }
     }
-    let answer = send_approval(api, &pairing.gateway_id, &pairing.pairing_code).await?;
+    let approved = send_approval(api, &pairing.gateway_id, &pairing.pairing_code).await;
+    approved.map_err(|error| error.about(&approval.gateway))?;
     terminal::line(format_args!(
-        "{} {} is approved; try: node-goblin exec {} -- uname -a",
+        "{} {} is approved; try: {}",
         terminal::paint(GOOD, "✓"),
-        safe(&answer.pairing.gateway_id),
-        safe(&answer.pairing.gateway_id),
+        approval.gateway,
+        typed(&arguments.place, &["exec", &approval.gateway, "--", "uname", "-a"]),
     ))?;
     Ok(())
 }
@@ -258,18 +251,25 @@ mod tests {
         "requestedAt":"?","live":false}]}"#;
     const APPROVED: &str = r#"{"ok":true,"pairing":{"gatewayId":"worker-1","controllerId":"controller","pairingCode":"1A2B-3C4D-5E6F","status":"approved","trusted":true}}"#;
 
-    fn approval(words: &[&str]) -> ApproveArguments {
-        let line = Line::parse_from(["pairings", "approve"].iter().chain(words));
-        match line.arguments.command {
-            Some(PairingsCommand::Approve(arguments)) => arguments,
-            other => panic!("{other:?}"),
-        }
+    async fn approve_by(words: &[&str], controller: &Controller) -> anyhow::Result<()> {
+        let arguments = Line::parse_from(["pairings", "approve"].iter().chain(words)).arguments;
+        let Some(PairingsCommand::Approve(approval)) = &arguments.command else {
+            panic!("{arguments:?}")
+        };
+        approve(&controller.api(), &arguments, approval).await
     }
 
     #[test]
     fn list_is_what_it_does_unless_told_otherwise() {
         assert!(Line::parse_from(["pairings"]).arguments.command.is_none());
-        assert!(Line::parse_from(["pairings", "--long"]).arguments.list.long);
+        assert!(Line::parse_from(["pairings", "--long"]).arguments.long);
+        let placed = ["pairings", "--state-dir", "/s", "approve", "--long", "w"];
+        let placed = Line::parse_from(placed).arguments;
+        assert!(placed.long && placed.place.state_dir == Some("/s".into()));
+        assert_eq!(
+            typed(&placed.place, &["exec", "w"]),
+            "node-goblin exec --state-dir /s w"
+        );
         assert!(Line::try_parse_from(["pairings", "approve"]).is_err());
         assert!(Line::try_parse_from(["pairings", "reject", "../x"]).is_err());
         assert!(Line::try_parse_from(["pairings", "list", "--long", "--json"]).is_err());
@@ -298,7 +298,7 @@ mod tests {
             &["worker-1", "--code", "1A2B3C4D5E6F00112233445566778899"],
         ] {
             let controller = Controller::start(vec![answer(200, LISTED), answer(200, APPROVED)]);
-            approve(&controller.api(), &approval(words)).await.unwrap();
+            approve_by(words, &controller).await.unwrap();
             let requests = controller.requests();
             assert!(
                 requests[1]
@@ -323,10 +323,7 @@ mod tests {
             (&["nobody", "--yes"], "these do: worker-1, gone"),
         ] {
             let controller = Controller::start(vec![answer(200, LISTED), answer(200, APPROVED)]);
-            let fault = approve(&controller.api(), &approval(words))
-                .await
-                .unwrap_err()
-                .to_string();
+            let fault = approve_by(words, &controller).await.unwrap_err().to_string();
             assert!(fault.contains(told), "{fault}");
             assert_eq!(controller.requests().len(), 1, "nothing but the list was asked for");
         }
@@ -336,9 +333,7 @@ mod tests {
     async fn a_code_that_has_changed_since_is_refused_by_the_controller() {
         let refusal = r#"{"ok":false,"error":"pairing_code_mismatch"}"#;
         let controller = Controller::start(vec![answer(200, LISTED), answer(409, refusal)]);
-        let fault = approve(&controller.api(), &approval(&["worker-1", "--yes"]))
-            .await
-            .unwrap_err();
-        assert!(fault.to_string().contains("another code now"), "{fault}");
+        let fault = approve_by(&["worker-1", "--yes"], &controller).await.unwrap_err();
+        assert!(format!("{fault:#}").contains("another code now"), "{fault}");
     }
 }

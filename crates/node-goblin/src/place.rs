@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, Args)]
 pub struct Place {
     /// State directory of the controller; unless given, $STATE_DIRECTORY, else ~/.local/state/node-goblin/controller
-    #[arg(long, value_name = "DIR", env = "NODE_GOBLIN_STATE_DIR")]
+    #[arg(long, value_name = "DIR", env = "NODE_GOBLIN_STATE_DIR", global = true)]
     pub state_dir: Option<PathBuf>,
 }
 
