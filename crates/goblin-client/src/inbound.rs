@@ -125,7 +125,8 @@ impl Envelope {
     /// Reads one frame; `None` when it is no JSON object of the protocol.
     pub fn read(frame: Bytes) -> Option<Self> {
         let text = std::str::from_utf8(&frame).ok()?;
-        if json::too_deep(&frame) {
+        // Serde would take an array for a struct.
+        if json::too_deep(&frame) || !text.trim_start().starts_with('{') {
             return None;
         }
         // Texts are passed on as they came, so what only JavaScript takes is mended before anybody reads it.

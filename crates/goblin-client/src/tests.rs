@@ -142,6 +142,7 @@ async fn a_lost_connection_tells_every_dispatch() {
 async fn a_peer_that_breaks_the_protocol_is_left_with_the_reason() {
     for (frame, reason) in [
         ("nonsense\n".to_owned(), "invalid_json"),
+        ("[]\n".to_owned(), "invalid_json"),
         (format!("{}\n", "x".repeat(FRAME_MAX)), "frame_too_large"),
         (format!("{}\n", "[".repeat(10_000)), "invalid_json"),
         (
