@@ -182,7 +182,7 @@ impl Registry {
                 gateway_id: id.clone(),
                 presence,
                 connected_at: Some(iso8601(entry.connected_ms)),
-                last_seen_at: Some(iso8601(last_seen_ms)),
+                last_seen_at: Some(iso8601(last_seen_ms.max(entry.connected_ms))),
                 active_operations,
                 metadata: entry.metadata.clone(),
             }

@@ -85,6 +85,14 @@ struct Running {
     recording: Mutex<Option<JoinHandle<()>>>,
 }
 
+impl Drop for Running {
+    /// A controller that nobody holds any more stops as if it were closed, without anybody waiting for it.
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        self.shared.recorder.stop();
+    }
+}
+
 impl Controller {
     /// Starts a controller in its home. An address in the options that cannot be listened on is an error; one from the
     /// settings is told by [`Controller::listener`].
