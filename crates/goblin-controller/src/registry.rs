@@ -62,6 +62,7 @@ pub struct GatewaySnapshot {
 }
 
 /// The live connection of an id.
+#[derive(Clone)]
 pub(crate) enum Live {
     Pending(Arc<Pending>),
     Ready(Arc<Ready>),
@@ -94,10 +95,7 @@ impl Registry {
 
     /// The live connection of an id.
     pub(crate) fn live(&self, gateway_id: &str) -> Option<Live> {
-        match self.lock().by_id.get(gateway_id)?.live.as_ref()? {
-            Live::Pending(pending) => Some(Live::Pending(pending.clone())),
-            Live::Ready(ready) => Some(Live::Ready(ready.clone())),
-        }
+        self.lock().by_id.get(gateway_id)?.live.clone()
     }
 
     /// False when as many connections wait for approval as may.
@@ -157,6 +155,12 @@ impl Registry {
         let live = entries.by_id.remove(gateway_id)?.live;
         entries.pending -= usize::from(matches!(live, Some(Live::Pending(_))));
         live
+    }
+
+    /// All live connections.
+    pub(crate) fn all_live(&self) -> Vec<Live> {
+        let entries = self.lock();
+        entries.by_id.values().filter_map(|entry| entry.live.clone()).collect()
     }
 
     /// All connections that wait for approval.
