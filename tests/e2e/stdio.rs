@@ -154,5 +154,5 @@ fn an_idle_daemon_is_small() {
     daemon.request("h", "hello", json!({}));
     // The benchmark measures all of the optimised program; what counts here is what it allocates.
     let kib = daemon.anonymous_kib();
-    assert!(kib < 6 * 1024, "{kib
+    assert!(kib < 6 * 1024, "{kib} KiB");
 }
