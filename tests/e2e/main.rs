@@ -13,6 +13,7 @@ mod hostile_input;
 mod outbound;
 mod peer;
 mod recovery;
+mod sdk;
 mod stdio;
 
 /// The program under test.
