@@ -9,7 +9,7 @@ const SECOND_NAME: &str = "burrow-host-gateway";
 
 /// Runs work on other hosts, for agents and automation.
 #[derive(Debug, Parser)]
-#[command(name = "node-goblin", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "node-goblin", version, max_term_width = 100)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -18,9 +18,13 @@ pub struct Arguments {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and clap can't flatten a box")]
 pub enum Command {
     /// Run the daemon of this host: over standard streams, or out to a controller.
     Gateway(crate::gateway::GatewayArguments),
+    /// An operator's command on this host.
+    #[command(flatten)]
+    Host(crate::host::HostCommand),
 }
 
 /// Inserts `gateway` where the program was called by its second name without a command.

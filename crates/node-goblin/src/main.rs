@@ -4,6 +4,7 @@
 
 mod arguments;
 mod gateway;
+mod host;
 mod logging;
 mod runtime;
 
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse_from(arguments::with_second_name(std::env::args_os().collect()));
     let result = match arguments.command {
         Command::Gateway(options) => gateway::run(options),
+        Command::Host(command) => host::run(command),
     };
     result.unwrap_or_else(|error| {
         eprintln!("node-goblin: {error:#}");
