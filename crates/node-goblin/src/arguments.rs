@@ -7,9 +7,12 @@ use std::path::Path;
 /// The name under which the program is the gateway.
 const SECOND_NAME: &str = "burrow-host-gateway";
 
+/// What `--version` says: version, commit, day.
+const LONG_VERSION: &str = env!("NODE_GOBLIN_LONG_VERSION");
+
 /// Runs work on other hosts, for agents and automation.
 #[derive(Debug, Parser)]
-#[command(name = "node-goblin", version, max_term_width = 100)]
+#[command(name = "node-goblin", version, long_version = LONG_VERSION, max_term_width = 100)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

@@ -7,6 +7,7 @@ mod gateway;
 mod host;
 mod logging;
 mod runtime;
+mod service;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
