@@ -25,6 +25,9 @@ pub struct Arguments {
 pub enum Command {
     /// Run the daemon of this host: over standard streams, or out to a controller.
     Gateway(crate::gateway::GatewayArguments),
+    /// Write manual pages and shell completions.
+    #[command(hide = true)]
+    Documents(crate::documents::DocumentsArguments),
     /// An operator's command on this host.
     #[command(flatten)]
     Host(crate::host::HostCommand),

@@ -3,6 +3,7 @@
 //! Everything else is in the crates that it puts together. As `burrow-host-gateway` (a link to it) it is the gateway.
 
 mod arguments;
+mod documents;
 mod gateway;
 mod host;
 mod logging;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse_from(arguments::with_second_name(std::env::args_os().collect()));
     let result = match arguments.command {
         Command::Gateway(options) => gateway::run(options),
+        Command::Documents(options) => documents::run(&options),
         Command::Host(command) => host::run(command),
     };
     result.unwrap_or_else(|error| {

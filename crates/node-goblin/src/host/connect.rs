@@ -36,11 +36,12 @@ fn start(layout: &Layout, manager: &ServiceManager, active: Duration, word: Dura
     manager.order(&["daemon-reload"])?;
     manager.order(&["enable", UNIT])?;
     let before = Observation::take(layout, manager, &settings)?;
-    let told_otherwise = before
-        .presence
-        .is_some_and(|note| note.controller != controller.authority() || note.gateway_id != id);
-    // A daemon reads its configuration once.
-    manager.order(&[if told_otherwise { "restart" } else { "start" }, UNIT])?;
+    let running = before.unit.is_ok_and(|unit| unit.active == "active");
+    // A daemon reads its configuration once; one that tells nothing of itself, or another version, is an earlier program.
+    let up_to_date = before.presence.is_some_and(|note| {
+        note.controller == controller.authority() && note.gateway_id == id && note.version == env!("CARGO_PKG_VERSION")
+    });
+    manager.order(&[if running && !up_to_date { "restart" } else { "start" }, UNIT])?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -173,20 +174,33 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_was_told_otherwise_is_restarted() {
-        let machine = Machine::new(CONFIGURED, "echo active >active");
-        let note = format!(
-            r#"{{"pid":{},"version":"1","phase":"connected","since":"x","controller":"old:1","gatewayId":"host-1","journalEntries":0}}"#,
-            std::process::id()
-        );
-        fs::write(machine.root.path().join("active"), "active").unwrap();
-        fs::write(
-            machine.root.path().join("var/lib/burrow-host-gateway/status.json"),
-            note,
-        )
-        .unwrap();
-        machine.connect().unwrap();
-        assert!(machine.calls().ends_with("\nrestart burrow-host-gateway.service\n"));
+    fn a_daemon_of_an_earlier_program_or_configuration_is_restarted() {
+        let note = |controller: &str, version: &str| {
+            let pid = std::process::id();
+            format!(
+                r#"{{"pid":{pid},"version":"{version}","phase":"connected","since":"x","controller":"{controller}","gatewayId":"host-1","journalEntries":0}}"#
+            )
+        };
+        let current = env!("CARGO_PKG_VERSION");
+        for (note, order) in [
+            (Some(note("c.example:7443", current)), "start"),
+            (Some(note("old:1", current)), "restart"),
+            (Some(note("c.example:7443", "1.0.0")), "restart"),
+            (None, "restart"),
+        ] {
+            let machine = Machine::new(CONFIGURED, "echo active >active");
+            fs::write(machine.root.path().join("active"), "active").unwrap();
+            if let Some(note) = &note {
+                let file = machine.root.path().join("var/lib/burrow-host-gateway/status.json");
+                fs::write(file, note).unwrap();
+            }
+            machine.connect().unwrap();
+            let calls = machine.calls();
+            assert!(
+                calls.ends_with(&format!("\n{order} burrow-host-gateway.service\n")),
+                "{note:?}: {calls}"
+            );
+        }
     }
 
     #[test]

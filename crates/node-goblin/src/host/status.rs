@@ -238,3 +238,129 @@ impl Report {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use tempfile::TempDir;
+
+    /// A machine with a systemctl that prints `unit`, an environment file and files of the state directory.
+    fn machine(unit: &str, env: &str, state: &[(&str, String)]) -> (TempDir, Report) {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::of(root.path(), false);
+        let directory = root.path().join("var/lib/burrow-host-gateway");
+        fs::create_dir_all(&directory).unwrap();
+        fs::create_dir_all(layout.env_file().parent().unwrap()).unwrap();
+        fs::write(layout.env_file(), env).unwrap();
+        for (name, text) in state {
+            fs::write(directory.join(name), text).unwrap();
+        }
+        let systemctl = root.path().join("systemctl");
+        fs::write(&systemctl, format!("#!/bin/sh\nprintf '%s\\n' {unit}\n")).unwrap();
+        fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).unwrap();
+        let report = Report::make(&layout, &ServiceManager::with(&systemctl)).unwrap();
+        (root, report)
+    }
+
+    const CONFIGURED: &str = "BURROW_GATEWAY_CONTROLLER_URL=tls://[::1]:7443\r\nBURROW_GATEWAY_ID=host-1  \r\n";
+    const ACTIVE: &str = "LoadState=loaded ActiveState=active SubState=running UnitFileState=enabled NRestarts=2";
+    const DEAD: &str = "LoadState=loaded ActiveState=inactive SubState=dead UnitFileState=disabled";
+
+    fn note(phase: &str, more: &str) -> String {
+        let pid = std::process::id();
+        format!(
+            r#"{{"pid":{pid},"version":"9.9","phase":"{phase}","since":"2026-01-02T03:04:05.000Z","controller":"[::1]:7443",
+            "gatewayId":"host-1","journalEntries":7{more}}}"#
+        )
+    }
+
+    fn code() -> (&'static str, String) {
+        let text = r#"{"gatewayId":"host-1","pairingCode":"AAAA-BBBB-CCCC","updatedAt":"2026-01-01T00:00:00.000Z"}"#;
+        ("pairing-code.json", text.to_owned())
+    }
+
+    #[test]
+    fn a_connected_host_says_since_when() {
+        let more = r#","connectionId":"1-a","lastError":{"code":"dial_failed","message":"refused","at":"x"}"#;
+        let (_root, report) = machine(ACTIVE, CONFIGURED, &[("status.json", note("connected", more))]);
+        assert_eq!(report.standing, Standing::Connected);
+        assert_eq!(report.connected_since.as_deref(), Some("2026-01-02T03:04:05.000Z"));
+        assert_eq!(report.controller.as_deref(), Some("tls://[::1]:7443"));
+        let words = report.words();
+        for part in [
+            "active (running)",
+            "2 restarts",
+            "version 9.9",
+            "connected since 2026-01-02",
+            "7 finished",
+            "since mended",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+        assert!(!words.contains("hint:"), "{words}");
+    }
+
+    #[test]
+    fn a_waiting_host_shows_its_code() {
+        let codes = r#","pairingCode":{"short":"AAAA-BBBB-CCCC","long":"AAAA-BBBB-CCCC-DDDD"}"#;
+        let (_root, report) = machine(ACTIVE, CONFIGURED, &[("status.json", note("waiting", codes)), code()]);
+        assert_eq!(report.standing, Standing::Waiting);
+        assert_eq!(report.long_pairing_code.as_deref(), Some("AAAA-BBBB-CCCC-DDDD"));
+        assert!(report.words().contains("AAAA-BBBB-CCCC; approve it"));
+        // The older program leaves the code alone.
+        let (_root, older) = machine(ACTIVE, CONFIGURED, &[code()]);
+        assert_eq!((older.standing, older.long_pairing_code), (Standing::Waiting, None));
+        // A code that was left behind counts for nothing.
+        let (_root, dead) = machine(DEAD, CONFIGURED, &[code()]);
+        assert_eq!((dead.standing, dead.pairing_code), (Standing::Stopped, None));
+    }
+
+    #[test]
+    fn a_lost_host_says_why_and_what_to_do() {
+        let more = r#","lastError":{"code":"unknown_node","message":"the controller answered unknown_node","at":"x"}"#;
+        let (_root, report) = machine(ACTIVE, CONFIGURED, &[("status.json", note("connecting", more))]);
+        assert_eq!(report.standing, Standing::Connecting);
+        assert!(report.words().contains("node-goblin unpair"), "{}", report.words());
+        let json: serde_json::Value = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["lastError"]["code"], "unknown_node");
+        assert_eq!(json["unit"]["active"], "active");
+        assert!(json["hint"].is_string() && json["journalEntries"] == 7);
+    }
+
+    #[test]
+    fn a_host_that_is_not_set_up_says_what_comes_next() {
+        let (_root, report) = machine("LoadState=not-found ActiveState=inactive", "", &[]);
+        assert_eq!(report.standing, Standing::Unconfigured);
+        let words = report.words();
+        assert!(
+            words.contains("not installed") && words.contains("node-goblin configure"),
+            "{words}"
+        );
+        let (_root, bad) = machine(
+            DEAD,
+            "BURROW_GATEWAY_CONTROLLER_URL=https://x\nBURROW_GATEWAY_ID=a",
+            &[],
+        );
+        assert!(bad.words().contains("does not begin with tls://"), "{}", bad.words());
+        assert!(bad.words().contains("node-goblin connect starts it"));
+    }
+
+    #[test]
+    fn an_older_configuration_in_the_daemon_is_noticed() {
+        let env = "BURROW_GATEWAY_CONTROLLER_URL=tls://new.example:1\nBURROW_GATEWAY_ID=host-1";
+        let (_root, report) = machine(ACTIVE, env, &[("status.json", note("connected", ""))]);
+        assert!(report.restart_needed && report.words().contains("older configuration"));
+    }
+
+    #[test]
+    fn the_snapshot_counts_where_no_daemon_runs() {
+        let files = [
+            ("operations.json", r#"{"entries":[{},{},{}]}"#.to_owned()),
+            ("status.json", note("stopped", "")),
+        ];
+        let (_root, report) = machine(DEAD, CONFIGURED, &files);
+        assert_eq!((report.standing, report.journal_entries), (Standing::Stopped, Some(3)));
+    }
+}
