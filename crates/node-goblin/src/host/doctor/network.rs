@@ -12,6 +12,7 @@ use goblin_keys::tls::{ClientTls, ClientTrust};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -21,6 +22,9 @@ const TLS: &str = "tls";
 
 /// Time for each of: name resolution, one TCP connection.
 const STEP: Duration = Duration::from_secs(5);
+
+/// Time for a controller to hang up in its turn.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -117,9 +121,16 @@ async fn tls(settings: &Settings, address: &Address, trust: &Trust, findings: &m
     let client = read("BURROW_GATEWAY_CERT_FILE").zip(read("BURROW_GATEWAY_KEY_FILE").map(zeroize::Zeroizing::new));
     let meet = async |trust: &ClientTrust| -> Result<(Fingerprint, Vec<u8>), DialError> {
         let pair = client.as_ref().map(|(cert, key)| (cert.as_str(), key.as_str()));
-        let (stream, leaf) = dial(address, None, &ClientTls::new(trust, pair)?).await?;
+        let (mut stream, leaf) = dial(address, None, &ClientTls::new(trust, pair)?).await?;
         let der = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        Ok((leaf.fingerprint, der.map(|der| der.to_vec()).unwrap_or_default()))
+        let der = der.map(|der| der.to_vec()).unwrap_or_default();
+        // Leaves as one should: what the controller has said already, left unread, would be a reset to it.
+        let _ = timeout(FAREWELL, async {
+            stream.shutdown().await?;
+            tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+        })
+        .await;
+        Ok((leaf.fingerprint, der))
     };
     let (seen, der) = match meet(&ClientTrust::Unverified).await {
         Ok(met) => met,
