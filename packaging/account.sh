@@ -28,7 +28,7 @@ check_account() {
     user=$(database_line passwd "$ACCOUNT")
     group=$(database_line group "$ACCOUNT")
     if [ -n "$user" ]; then
-        [ -n "$group" ] && [ "$(field "$user" 4)" = "$(field "$group" 3)" ] ||
+        { [ -n "$group" ] && [ "$(field "$user" 4)" = "$(field "$group" 3)" ]; } ||
             fail "the user $ACCOUNT exists and its primary group is not $ACCOUNT; change that (usermod --gid $ACCOUNT $ACCOUNT) or remove the user"
         return 0
     fi
@@ -63,7 +63,7 @@ make_account() {
         shadow groupadd --system --gid "$NUMBER" "$ACCOUNT"
     fi
     if [ -z "$(database_line passwd "$ACCOUNT")" ]; then
-        shadow useradd --system --uid "$NUMBER" --gid "$ACCOUNT" --home-dir /nonexistent --no-create-home \
+        shadow useradd --system --key "SYS_UID_MAX=$NUMBER" --uid "$NUMBER" --gid "$ACCOUNT" --home-dir /nonexistent --no-create-home \
             --shell /usr/sbin/nologin --comment "Burrow host gateway" "$ACCOUNT"
     fi
 }
@@ -131,8 +131,13 @@ move_nodejs_aside() {
     fi
 }
 
+# True where there is a service manager to speak to.
+has_systemd() {
+    [ -z "$ROOT" ] && { [ -n "${SYSTEMCTL:-}" ] || [ -d /run/systemd/system ]; }
+}
+
 reload_systemd() {
-    if [ -z "$ROOT" ] && { [ -n "${SYSTEMCTL:-}" ] || [ -d /run/systemd/system ]; }; then
+    if has_systemd; then
         "${SYSTEMCTL:-systemctl}" daemon-reload || true
     fi
 }
@@ -140,7 +145,7 @@ reload_systemd() {
 # Says what comes next. The service is never started, nor restarted: a restart would end commands that run.
 say_next() {
     [ -z "$ROOT" ] || return 0
-    if [ -d /run/systemd/system ] && "${SYSTEMCTL:-systemctl}" --quiet is-active burrow-host-gateway.service 2>/dev/null; then
+    if has_systemd && "${SYSTEMCTL:-systemctl}" --quiet is-active burrow-host-gateway.service 2>/dev/null; then
         echo "the service still runs the earlier program; this changes over: node-goblin connect"
     elif grep -Eq '^BURROW_GATEWAY_CONTROLLER_URL=.' /etc/burrow-host-gateway/gateway.env 2>/dev/null; then
         echo "next: node-goblin connect"

@@ -24,7 +24,7 @@ fi
 [ -x "$here/node-goblin" ] || fail "$here/node-goblin is missing: run this from the unpacked archive"
 "$here/node-goblin" --version >/dev/null || fail "the program does not run here: is the archive for this machine?"
 check_account
-mkdir -p "$ROOT/opt" 2>/dev/null && [ -w "$ROOT/opt" ] || fail "$ROOT/opt can't be written"
+{ mkdir -p "$ROOT/opt" 2>/dev/null && [ -w "$ROOT/opt" ]; } || fail "$ROOT/opt can't be written"
 
 umask 022
 move_nodejs_aside
@@ -59,6 +59,7 @@ if mkdir -p "$ROOT/usr/local/bin" 2>/dev/null && [ -w "$ROOT/usr/local/bin" ]; t
     for page in "$here"/man/*.1; do
         put 0644 "$page" "/usr/local/share/man/man1/$(basename "$page")"
     done
+    link node-goblin.1 /usr/local/share/man/man1/burrow-host-gateway.1
     put 0644 "$here/completions/node-goblin.bash" /usr/local/share/bash-completion/completions/node-goblin
     put 0644 "$here/completions/_node-goblin" /usr/local/share/zsh/site-functions/_node-goblin
     put 0644 "$here/completions/node-goblin.fish" /usr/local/share/fish/vendor_completions.d/node-goblin.fish

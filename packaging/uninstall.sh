@@ -34,7 +34,8 @@ done
 for page in "$ROOT"/usr/local/share/man/man1/node-goblin.1 "$ROOT"/usr/local/share/man/man1/node-goblin-*.1; do
     [ ! -e "$page" ] || rm -f "$page"
 done
-rm -f "$ROOT/usr/local/share/bash-completion/completions/node-goblin" \
+rm -f "$ROOT/usr/local/share/man/man1/burrow-host-gateway.1" \
+    "$ROOT/usr/local/share/bash-completion/completions/node-goblin" \
     "$ROOT/usr/local/share/zsh/site-functions/_node-goblin" \
     "$ROOT/usr/local/share/fish/vendor_completions.d/node-goblin.fish"
 for file in node-goblin burrow-host-gateway LICENSE VERSION sbom.cdx.json gateway.env uninstall.sh; do
