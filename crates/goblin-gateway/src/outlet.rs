@@ -16,6 +16,13 @@ impl Outlet {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = sender;
     }
 
+    /// Gives up on the peer: what waits for it is dropped, and so is all that follows.
+    pub fn give_up(&self) {
+        if let Some(sender) = self.0.write().unwrap_or_else(PoisonError::into_inner).take() {
+            sender.close();
+        }
+    }
+
     /// Sends a frame to the connection of the moment. Waits while that one is slow.
     pub async fn send(&self, frame: Vec<u8>) {
         let sender = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
