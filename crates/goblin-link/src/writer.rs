@@ -54,6 +54,11 @@ impl FrameSender {
         self.room.close();
     }
 
+    /// Bytes that can be queued at once.
+    pub fn free_bytes(&self) -> usize {
+        self.room.available_permits()
+    }
+
     /// True once the writer has ended.
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
