@@ -78,27 +78,29 @@ fn events<'a>(frames: &'a [Value], operation: &str) -> (Vec<u64>, String, &'a Va
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_have_no_gap_and_hold_the_text_although_the_peer_was_slow() {
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let when_told = |then: &str| format!("while [ ! -e {} ]; do sleep 0.02; done; {then}", go.display());
     let mut peer = Peer::new();
-    // The queue to a peer that reads nothing is full from here on.
+    // These will end, one by its limit and one by itself, while none of their output can be queued.
+    let limited = when_told("printf '%060000d' 1; sleep 60");
+    peer.execute("limited", json!({"command": limited, "timeoutMs": 2_000}))
+        .await;
     peer.execute(
-        "flood",
-        json!({"command": "head -c 8000000 /dev/zero | tr '\\0' f", "maxOutputBytes": 100_000_000}),
+        "held",
+        json!({"command": when_told("printf '%050000d' 1; setsid sleep 5 & exit 0")}),
     )
     .await;
+    let flood = "head -c 8000000 /dev/zero | tr '\\0' f";
+    peer.execute("flood", json!({"command": flood, "maxOutputBytes": 100_000_000}))
+        .await;
     while peer.daemon.outlet().is_roomy() {
         tokio::task::yield_now().await;
     }
-    // These end, one by its limit and one by itself, while none of their output can be queued.
-    peer.execute(
-        "limited",
-        json!({"command": "printf '%060000d' 1; sleep 60", "timeoutMs": 200}),
-    )
-    .await;
-    peer.execute(
-        "held",
-        json!({"command": "printf '%050000d' 1; sleep 3 & exit 0", "timeoutMs": 500}),
-    )
-    .await;
+    std::fs::write(&go, "").unwrap();
+    while peer.daemon.journal_entries() < 2 {
+        tokio::task::yield_now().await;
+    }
     peer.write.shutdown().await.unwrap();
     let frames = peer.rest().await;
     for (operation, length) in [("flood", 8_000_000), ("limited", 60_000), ("held", 50_000)] {
