@@ -8,9 +8,15 @@
     reason = "tests are read, not called, and a panic is their verdict"
 )]
 
+mod controller_restart;
+mod duplicate;
+mod exec;
 mod files;
+mod fleet;
 mod hostile_input;
+mod line;
 mod outbound;
+mod pairing;
 mod peer;
 mod recovery;
 mod stdio;
