@@ -35,7 +35,7 @@ function speak(socket, onFrame) {
   socket.setNoDelay(true);
   socket.on('error', (error) => tell('socket error', { code: error.code }));
   socket.on('close', () => tell('closed'));
-  createInterface({ input: socket }).on('line', (line) => onFrame(JSON.parse(line)));
+  createInterface({ input: socket }).on('line', (line) => onFrame(JSON.parse(line))).on('error', () => { /* told by the socket */ });
   return (frame) => { if (socket.writable) socket.write(`${JSON.stringify(frame)}\n`); };
 }
 

@@ -34,9 +34,9 @@ pub struct ControllerState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsState {
-    /// An operator supplied it.
-    pub configured: bool,
     /// Key and certificate are there.
+    pub configured: bool,
+    /// The listener serves with them.
     pub ready: bool,
     /// There is a private key.
     pub key_configured: bool,
@@ -62,6 +62,57 @@ pub struct TlsState {
     /// Hexadecimal SHA-256 of the certificate, for a gateway's `--controller-fingerprint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint_sha256: Option<String>,
+}
+
+/// Body of PUT `/controller`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControllerRequest {
+    /// Whether the listener shall run.
+    pub enabled: bool,
+    /// Address or name to bind.
+    pub host: String,
+    /// TCP port, 1 to 65535.
+    pub port: u16,
+}
+
+/// Answer of PUT `/controller`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllerChange {
+    /// Always true.
+    pub ok: Success,
+    /// The listener as it is now.
+    pub controller: ControllerState,
+    /// True where the change waits for a restart of the host program.
+    pub restart_required: bool,
+}
+
+/// Body of PUT `/controller/tls`. Its `Debug` shows nothing.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct TlsRequest {
+    /// Private key, PEM.
+    pub key: String,
+    /// Certificate, followed by its chain where there is one, PEM.
+    pub cert: String,
+    /// Authorities that client certificates must chain to, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+}
+
+impl std::fmt::Debug for TlsRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsRequest").finish_non_exhaustive()
+    }
+}
+
+/// Answer of PUT and DELETE `/controller/tls`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TlsAnswer {
+    /// Always true.
+    pub ok: Success,
+    /// True where the change waits for a restart of the host program.
+    pub restart_required: bool,
 }
 
 /// Answer of GET `/healthz`.

@@ -1,6 +1,7 @@
 //! Dispatching operations to gateways, gathered or line by line.
 //!
-//! With `Accept: application/x-ndjson` a process dispatch answers one envelope a line, each flushed as it arrives. The
+//! With `Accept: application/x-ndjson` a process dispatch answers one envelope a line, each flushed as it arrives. A
+//! dispatch that cannot be sent is answered with a status and an [`crate::ErrorBody`], as without it. The
 //! last line is the `response` (or `error`) envelope. When the connection to the gateway is lost before it, the last
 //! line is a [`DispatchErrorLine`] instead. A body that ends without either was cut by the way: the outcome is not
 //! known, and the operation can be asked for again under the same id.

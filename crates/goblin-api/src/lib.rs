@@ -13,7 +13,10 @@ mod pairings;
 mod tests;
 mod trust;
 
-pub use controller::{ControllerAnswer, ControllerState, HealthAnswer, TlsState};
+pub use controller::{
+    ControllerAnswer, ControllerChange, ControllerRequest, ControllerState, HealthAnswer, TlsAnswer, TlsRequest,
+    TlsState,
+};
 pub use dispatch::{
     CancelAnswer, CollectedDispatch, DISPATCH_ERROR, DispatchAnswer, DispatchError, DispatchErrorLine, FileRequest,
     NDJSON, ProcessRequest, ProtectedValues,

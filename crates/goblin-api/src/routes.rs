@@ -10,6 +10,8 @@ pub const HEALTHZ: &str = "/healthz";
 pub mod template {
     /// State of the gateway listener.
     pub const CONTROLLER: &str = "/controller";
+    /// The listener's certificate.
+    pub const CONTROLLER_TLS: &str = "/controller/tls";
     /// Gateways that wait for approval.
     pub const PAIRINGS: &str = "/pairings";
     /// Approves one.
@@ -32,9 +34,14 @@ pub mod template {
     pub const CANCEL: &str = "/gateways/{gateway_id}/operations/{operation_id}/cancel";
 }
 
-/// GET: state of the gateway listener.
+/// GET: state of the gateway listener. PUT: changes it.
 pub fn controller() -> String {
     [PREFIX, template::CONTROLLER].concat()
+}
+
+/// PUT supplies the listener's certificate, DELETE forgets it.
+pub fn controller_tls() -> String {
+    [PREFIX, template::CONTROLLER_TLS].concat()
 }
 
 /// GET: gateways that wait for approval.

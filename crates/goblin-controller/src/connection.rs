@@ -2,7 +2,7 @@
 //! service until it is lost. Each has one task that owns it.
 
 use crate::admission::{self, Admission};
-use crate::correlation::Tracker;
+use crate::correlation::{Tracker, known_form};
 use crate::error::ControllerError;
 use crate::material::Tls;
 use crate::options::Timing;
@@ -343,7 +343,8 @@ async fn run(
         () = shared.closing.cancelled() => None,
     };
     let reason = match &ended {
-        Some(Some(reason)) => reason.as_str(),
+        Some(Some(reason)) if known_form(reason) => reason.as_str(),
+        Some(Some(_)) => "the gateway said why in no known form",
         Some(None) => "the connection was lost",
         None if shared.closing.is_cancelled() => "the controller stops",
         None => "the gateway does not answer",

@@ -245,8 +245,8 @@ fn word(outcome: &RawValue) -> &'static str {
     }
 }
 
-/// A code is shown and kept, so a gateway cannot smuggle text in it.
-fn known_form(code: &str) -> bool {
+/// True for what has the form of a code: it may be shown, logged and kept. A gateway cannot smuggle text in it.
+pub(crate) fn known_form(code: &str) -> bool {
     (1..=64).contains(&code.len())
         && code
             .bytes()

@@ -11,6 +11,7 @@ use goblin_protocol::id::{Params, request_digest, valid_api_operation_id, valid_
 use goblin_protocol::request::{DeliveryBinding, Method};
 use goblin_protocol::trace::TraceContext;
 use goblin_protocol::{Code, RequestId};
+use goblin_redact::Redactor;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -98,7 +99,8 @@ impl DispatchError {
 /// A dispatched operation: its envelopes as they arrive. Dropping it gives up the answer; the operation goes on and is
 /// recorded.
 pub struct LiveDispatch {
-    ready: Arc<Ready>,
+    gateway_id: Arc<str>,
+    redactor: Redactor,
     operation_id: String,
     dispatch: Dispatch,
     recorded: Option<oneshot::Receiver<()>>,
@@ -120,7 +122,7 @@ impl LiveDispatch {
         let Some(envelope) = self.dispatch.next().await else {
             self.ended = true;
             return Some(Err(DispatchError::Disconnected {
-                gateway_id: self.ready.gateway_id.to_string(),
+                gateway_id: self.gateway_id.to_string(),
             }));
         };
         if matches!(envelope.body, Body::Answer { .. }) {
@@ -130,7 +132,7 @@ impl LiveDispatch {
                 let _ = recorded.await;
             }
         }
-        Some(Ok(redaction::redact(&self.ready.redactor, envelope)))
+        Some(Ok(redaction::redact(&self.redactor, envelope)))
     }
 
     /// True when output was dropped because it was not taken for long.
@@ -182,7 +184,8 @@ pub(crate) async fn cancel(shared: &Shared, gateway_id: &str, operation_id: &str
     let request_id = RequestId::text(&uuid::Uuid::new_v4().to_string());
     let dispatch = queue(shared, &ready, request_id, Method::Cancel, &params).await?;
     let live = LiveDispatch {
-        ready,
+        gateway_id: ready.gateway_id.clone(),
+        redactor: ready.redactor.clone(),
         operation_id: operation_id.to_owned(),
         dispatch,
         recorded: None,
@@ -242,7 +245,8 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
     let recorded = ready.tracker.expect(request_id.clone(), &operation_id);
     match queue(&shared, &ready, request_id.clone(), method, &params).await {
         Ok(dispatch) => Ok(LiveDispatch {
-            ready,
+            gateway_id: ready.gateway_id.clone(),
+            redactor: ready.redactor.clone(),
             operation_id,
             dispatch,
             recorded: Some(recorded),

@@ -26,6 +26,12 @@ pub enum ControllerError {
     /// Only one of key and certificate is there, and an operator supplied it.
     #[error("the configured certificate lacks its key, or the key its certificate")]
     TlsCredentialsRequired,
+    /// The listener's host is blank or too long.
+    #[error("a host to listen on is 1 to 255 characters")]
+    HostInvalid,
+    /// The listener's port is 0.
+    #[error("a port to listen on is 1 to 65535")]
+    PortInvalid,
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Bind {
@@ -69,6 +75,8 @@ impl ControllerError {
             Self::Key(error) => error.code(),
             Self::PairingIdentityInvalid => "pairing_identity_invalid",
             Self::TlsCredentialsRequired => "controller_tls_credentials_required",
+            Self::HostInvalid => "controller_host_invalid",
+            Self::PortInvalid => "controller_port_invalid",
             Self::Bind { .. } => "controller_listen_failed",
             Self::TargetIdInvalid => "target_id_invalid",
             Self::ControllerIdInvalid => "controller_id_invalid",

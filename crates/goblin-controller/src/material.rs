@@ -82,33 +82,88 @@ pub(crate) async fn tls(
         ca,
     };
     let tls = Tls::of(&material)?;
-    store(settings, secrets, &material, &generated.metadata).await?;
+    let metadata = metadata_record(&generated.metadata);
+    store(settings, secrets, Some(&material), Some(&metadata)).await?;
     Ok(tls)
 }
 
-/// Keeps a generated certificate; what was written is taken back when a step fails.
+/// Stores an operator's certificate in place of whatever there is, or nothing in its place.
+pub(crate) async fn configure(
+    settings: &dyn Settings,
+    secrets: &dyn Secrets,
+    material: Option<&TlsMaterial>,
+) -> Result<(), ControllerError> {
+    let metadata = match material {
+        None => None,
+        Some(material) if material.key.trim().is_empty() || material.cert.trim().is_empty() => {
+            return Err(ControllerError::TlsCredentialsRequired);
+        }
+        Some(material) => {
+            let ca = material.ca.as_deref();
+            let checked = certificate::check(&material.cert, &material.key, ca, SystemTime::now())?;
+            // What the library refuses would only show at the next start.
+            Tls::of(material)?;
+            let mut metadata = metadata_record(&checked);
+            metadata.source = TLS_SOURCE_CONFIGURED.to_owned();
+            Some(metadata)
+        }
+    };
+    Ok(store(settings, secrets, material, metadata.as_ref()).await?)
+}
+
+/// Replaces key, certificate, authority and metadata; what was there is put back when a step fails.
 async fn store(
     settings: &dyn Settings,
     secrets: &dyn Secrets,
-    material: &TlsMaterial,
-    metadata: &CertificateMetadata,
+    material: Option<&TlsMaterial>,
+    metadata: Option<&TlsMetadata>,
 ) -> Result<(), PortError> {
-    let written = async {
-        secrets.set(secret::TLS_KEY, Secret::new(material.key.clone())).await?;
-        secrets
-            .set(secret::TLS_CERT, Secret::new(material.cert.clone()))
-            .await?;
-        settings.set_as(setting::TLS_METADATA, &metadata_record(metadata)).await
-    };
-    let result = written.await;
+    let wanted = [
+        (secret::TLS_KEY, material.map(|it| Secret::new(it.key.clone()))),
+        (secret::TLS_CERT, material.map(|it| Secret::new(it.cert.clone()))),
+        (secret::TLS_CA, material.and_then(|it| it.ca.clone()).map(Secret::new)),
+    ];
+    let mut replaced = Vec::new();
+    let mut result = Ok(());
+    for (name, wanted) in wanted {
+        let written = async {
+            let known = secrets.get(name).await?;
+            put(secrets, name, wanted).await?;
+            Ok(known)
+        };
+        match written.await {
+            Ok(known) => replaced.push((name, known)),
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    if result.is_ok() {
+        result = match metadata {
+            Some(metadata) => settings.set_as(setting::TLS_METADATA, metadata).await,
+            None => settings.delete(setting::TLS_METADATA).await,
+        };
+    }
     if result.is_err() {
-        for name in [secret::TLS_CERT, secret::TLS_KEY] {
-            if let Err(error) = secrets.clear(name).await {
-                error!(code = error.code(), "a new certificate could not be taken back whole");
+        for (name, known) in replaced.into_iter().rev() {
+            if let Err(error) = put(secrets, name, known).await {
+                error!(
+                    code = error.code(),
+                    "a change of certificate could not be taken back whole"
+                );
             }
         }
     }
     result
+}
+
+async fn put(secrets: &dyn Secrets, name: &str, secret: Option<Secret>) -> Result<(), PortError> {
+    match secret {
+        Some(secret) => secrets.set(name, secret).await,
+        None if secrets.has(name).await? => secrets.clear(name).await,
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn metadata_record(metadata: &CertificateMetadata) -> TlsMetadata {

@@ -62,6 +62,7 @@ pub struct GatewaySnapshot {
 }
 
 /// The live connection of an id.
+#[derive(Clone)]
 pub(crate) enum Live {
     Pending(Arc<Pending>),
     Ready(Arc<Ready>),
@@ -94,10 +95,7 @@ impl Registry {
 
     /// The live connection of an id.
     pub(crate) fn live(&self, gateway_id: &str) -> Option<Live> {
-        match self.lock().by_id.get(gateway_id)?.live.as_ref()? {
-            Live::Pending(pending) => Some(Live::Pending(pending.clone())),
-            Live::Ready(ready) => Some(Live::Ready(ready.clone())),
-        }
+        self.lock().by_id.get(gateway_id)?.live.clone()
     }
 
     /// False when as many connections wait for approval as may.
@@ -159,6 +157,12 @@ impl Registry {
         live
     }
 
+    /// All live connections.
+    pub(crate) fn all_live(&self) -> Vec<Live> {
+        let entries = self.lock();
+        entries.by_id.values().filter_map(|entry| entry.live.clone()).collect()
+    }
+
     /// All connections that wait for approval.
     pub(crate) fn all_pending(&self) -> Vec<Arc<Pending>> {
         let entries = self.lock();
@@ -182,7 +186,7 @@ impl Registry {
                 gateway_id: id.clone(),
                 presence,
                 connected_at: Some(iso8601(entry.connected_ms)),
-                last_seen_at: Some(iso8601(last_seen_ms)),
+                last_seen_at: Some(iso8601(last_seen_ms.max(entry.connected_ms))),
                 active_operations,
                 metadata: entry.metadata.clone(),
             }

@@ -3,12 +3,13 @@
 use crate::activity::{ActivityLog, ActivityRecord};
 use crate::dispatch::{self, Collected, DispatchError, DispatchRequest, LiveDispatch};
 use crate::error::ControllerError;
-use crate::listener::{self, ListenerState, Started};
+use crate::listener::{self, Listener, ListenerState};
 use crate::material;
-use crate::options::{ControllerOptions, HANDSHAKES_MAX, REJECTED_MAX, UNAUTHENTICATED_MAX};
+use crate::options::{ControllerOptions, HANDSHAKES_MAX, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
 use crate::pairing::{self, Decision, PairingRequest};
+use crate::pending::Verdict;
 use crate::recorder::Recorder;
-use crate::registry::{GatewaySnapshot, Presence, Ready, Registry};
+use crate::registry::{GatewaySnapshot, Live, Presence, Ready, Registry};
 use crate::trust;
 use crate::turns::Turns;
 use goblin_keys::KeyPair;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) operations: Arc<dyn Operations>,
     /// The controller's own key, which gateways pin.
     pub(crate) pair: KeyPair,
+    pub(crate) listener: Listener,
     pub(crate) registry: Arc<Registry>,
     pub(crate) activity: Arc<ActivityLog>,
     pub(crate) recorder: Recorder,
@@ -50,6 +52,18 @@ impl Shared {
         ready.client.close();
         self.registry.lost(&ready.gateway_id, ready.generation);
         ready.tracker.interrupt();
+    }
+
+    /// Ends every connection.
+    pub(crate) fn disconnect_all(&self) {
+        for live in self.registry.all_live() {
+            match live {
+                Live::Ready(ready) => self.lost(&ready),
+                Live::Pending(pending) => {
+                    pending.decide(Verdict::Dismissed);
+                }
+            }
+        }
     }
 
     /// True while the key is refused.
@@ -81,8 +95,15 @@ pub struct Controller(Arc<Running>);
 
 struct Running {
     shared: Arc<Shared>,
-    started: Started,
     recording: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Running {
+    /// A controller that nobody holds any more stops as if it were closed, without anybody waiting for it.
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        self.shared.recorder.stop();
+    }
 }
 
 impl Controller {
@@ -105,6 +126,7 @@ impl Controller {
             secrets,
             operations,
             pair,
+            listener: Listener::default(),
             registry: Arc::default(),
             activity: Arc::default(),
             recorder,
@@ -115,23 +137,21 @@ impl Controller {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });
-        let started = match listener::start(&shared).await? {
-            Started::Failed(error) if shared.options.listen.is_some() => return Err(error),
-            started => started,
-        };
-        Ok(Self(Arc::new(Running {
-            shared,
-            started,
+        let controller = Self(Arc::new(Running {
+            shared: shared.clone(),
             recording: Mutex::new(Some(tokio::spawn(recording))),
-        })))
+        }));
+        if shared.options.listen.is_some() {
+            listener::start(&shared).await?;
+        } else {
+            listener::restart(&shared).await?;
+        }
+        Ok(controller)
     }
 
     /// Where gateways connect to, when the listener runs.
     pub fn tls_address(&self) -> Option<SocketAddr> {
-        match self.0.started {
-            Started::Running(address) => Some(address),
-            _ => None,
-        }
+        self.0.shared.listener.address()
     }
 
     /// The listener's state.
@@ -139,7 +159,50 @@ impl Controller {
     /// # Errors
     /// Those of the home.
     pub async fn listener(&self) -> Result<ListenerState, ControllerError> {
-        listener::state(&self.0.shared, &self.0.started).await
+        listener::state(&self.0.shared).await
+    }
+
+    /// Stores whether and where the listener shall run, and applies it at once: gateways that are connected stay so,
+    /// unless it is disabled. An address in the options stays in force. That it cannot run there is told by the state.
+    ///
+    /// # Errors
+    /// [`ControllerError::HostInvalid`], [`ControllerError::PortInvalid`], and those of the home.
+    pub async fn set_listener(&self, enabled: bool, host: &str, port: u16) -> Result<ListenerState, ControllerError> {
+        let (shared, host) = (self.0.shared.clone(), host.to_owned());
+        self.change(async move {
+            listener::configure(&shared, enabled, &host, port).await?;
+            listener::state(&shared).await
+        })
+        .await
+    }
+
+    /// Checks and stores a certificate, and serves with it at once; connections that are open stay so.
+    ///
+    /// # Errors
+    /// [`ControllerError::TlsCredentialsRequired`], [`ControllerError::Certificate`], and those of the home; after any
+    /// of them nothing has changed.
+    pub async fn set_tls(&self, material: TlsMaterial) -> Result<ListenerState, ControllerError> {
+        let shared = self.0.shared.clone();
+        self.change(async move {
+            material::configure(&*shared.settings, &*shared.secrets, Some(&material)).await?;
+            listener::renew(&shared).await?;
+            listener::state(&shared).await
+        })
+        .await
+    }
+
+    /// Forgets the stored certificate; a listener that runs makes itself another one at once.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn clear_tls(&self) -> Result<ListenerState, ControllerError> {
+        let shared = self.0.shared.clone();
+        self.change(async move {
+            material::configure(&*shared.settings, &*shared.secrets, None).await?;
+            listener::renew(&shared).await?;
+            listener::state(&shared).await
+        })
+        .await
     }
 
     /// Gateways that asked for approval, oldest first.

@@ -183,13 +183,19 @@ impl StdioDaemon {
         (status, errors, frames)
     }
 
+    /// Memory of its own (neither files nor code), in KiB.
+    pub fn anonymous_kib(&self) -> u64 {
+        self.memory_kib("RssAnon:")
+    }
+
     /// Resident memory, in KiB.
     pub fn resident_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    fn memory_kib(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a live process");
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .expect("its memory");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("its memory");
         line.split_whitespace()
             .nth(1)
             .and_then(|kib| kib.parse().ok())

@@ -230,3 +230,14 @@ async fn closing_ends_everything() {
     // A second close is no mistake.
     fixture.controller.close().await;
 }
+
+#[tokio::test]
+async fn a_controller_that_nobody_holds_stops_by_itself() {
+    let Fixture { controller, store } = Fixture::new().await;
+    let mut dialled = super::gateway::Dialled::dial(controller.tls_address().unwrap()).await;
+    dialled.receive().await.unwrap();
+    drop(controller);
+    dialled.expect_end().await;
+    // The tasks have let go of the home, in the end.
+    super::eventually("the store is free", async || std::sync::Arc::strong_count(&store) == 1).await;
+}

@@ -249,3 +249,133 @@ async fn sockets_of_gateways_are_set_up_for_small_frames_and_lost_hosts() {
     assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), 3);
     assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 30_000);
 }
+
+#[tokio::test]
+async fn the_listener_moves_and_stops_at_once() {
+    let store = Arc::new(MemoryStore::new());
+    let controller = start(
+        ControllerOptions {
+            listen: None,
+            ..options()
+        },
+        &store,
+    )
+    .await
+    .unwrap();
+    let free = || {
+        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        probe.local_addr().unwrap().port()
+    };
+    for (host, port, code) in [
+        ("", 1, "controller_host_invalid"),
+        ("127.0.0.1", 0, "controller_port_invalid"),
+    ] {
+        assert_eq!(
+            controller.set_listener(true, host, port).await.unwrap_err().code(),
+            code
+        );
+    }
+    let (first, second) = (free(), free());
+    let state = controller.set_listener(true, " 127.0.0.1 ", first).await.unwrap();
+    assert_eq!(
+        (state.running, state.port, state.host.as_str()),
+        (true, first, "127.0.0.1")
+    );
+    controller
+        .enrol("worker", None, Secret::new("s".to_owned()))
+        .await
+        .unwrap();
+    let host = Host::hmac("worker", "s");
+    let mut gateway = Dialled::dial(controller.tls_address().unwrap()).await;
+    assert_eq!(gateway.authenticate(&host).await["type"], "auth.ok");
+
+    // It serves elsewhere; who is connected stays so.
+    controller.set_listener(true, "127.0.0.1", second).await.unwrap();
+    assert_eq!(controller.tls_address().map(|address| address.port()), Some(second));
+    assert!(tokio::net::TcpStream::connect(("127.0.0.1", first)).await.is_err());
+    let dispatch = controller.dispatch(exec("worker", "op-1")).await.unwrap();
+    let (_, collected) = tokio::join!(gateway.execute(), dispatch.collect());
+    collected.unwrap();
+
+    let state = controller.set_listener(false, "127.0.0.1", second).await.unwrap();
+    assert_eq!((state.enabled, state.running), (false, false));
+    gateway.expect_end().await;
+    // Where it cannot run is told, and the setting is kept.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let state = controller.set_listener(true, "127.0.0.1", port).await.unwrap();
+    assert_eq!(
+        (state.enabled, state.error.as_deref()),
+        (true, Some("controller_listen_failed"))
+    );
+    controller.close().await;
+}
+
+#[tokio::test]
+async fn an_operators_certificate_is_checked_stored_whole_and_served_at_once() {
+    let store = Arc::new(MemoryStore::new());
+    let controller = start(options(), &store).await.unwrap();
+    let generated = Dialled::dial(controller.tls_address().unwrap()).await.leaf.fingerprint;
+    let given = material("given.example");
+    let refused = async |material: TlsMaterial| controller.set_tls(material).await.unwrap_err().code();
+    let with = |key: &str, cert: &str, ca: Option<&str>| TlsMaterial {
+        key: key.to_owned().into(),
+        cert: cert.to_owned(),
+        ca: ca.map(str::to_owned),
+    };
+    assert_eq!(
+        refused(with("", &given.cert, None)).await,
+        "controller_tls_credentials_required"
+    );
+    assert_eq!(
+        refused(with(&material("x").key, &given.cert, None)).await,
+        "tls_key_mismatch"
+    );
+    assert_eq!(
+        refused(with(&given.key, "rubbish", None)).await,
+        "tls_certificate_invalid"
+    );
+    assert_eq!(
+        refused(with(&given.key, &given.cert, Some("rubbish"))).await,
+        "tls_ca_invalid"
+    );
+    // Key, certificate, authority, metadata: each of the four writes fails once.
+    let ca = material("an.authority").cert;
+    for step in 0..4 {
+        store.fail_write_after(step);
+        assert_eq!(
+            refused(with(&given.key, &given.cert, Some(&ca))).await,
+            "store_unavailable"
+        );
+        let state = controller.listener().await.unwrap();
+        assert_eq!(
+            state.tls.metadata.unwrap().fingerprint_sha256,
+            Some(generated.to_hex()),
+            "step {step}"
+        );
+        assert!(!state.tls.ca, "step {step}");
+    }
+    assert_eq!(
+        Dialled::dial(controller.tls_address().unwrap()).await.leaf.fingerprint,
+        generated
+    );
+
+    let address = controller.tls_address();
+    let state = controller.set_tls(given.clone()).await.unwrap();
+    assert_eq!(controller.tls_address(), address);
+    let leaf = goblin_keys::tls::pem_fingerprint(&given.cert).unwrap();
+    assert_eq!(state.tls.metadata.unwrap().source, "configured");
+    assert_eq!(
+        Dialled::dial(controller.tls_address().unwrap()).await.leaf.fingerprint,
+        leaf
+    );
+    // Without it the listener makes itself another.
+    let state = controller.clear_tls().await.unwrap();
+    assert_eq!(
+        (state.running, state.tls.metadata.unwrap().source),
+        (true, "generated".to_owned())
+    );
+    let fresh = Dialled::dial(controller.tls_address().unwrap()).await.leaf.fingerprint;
+    assert!(fresh != leaf && fresh != generated);
+    controller.close().await;
+}

@@ -36,8 +36,8 @@ async fn a_stranger_gets_a_small_buffer_and_a_stable_code() {
 #[tokio::test]
 async fn silence_before_authentication_is_not_waited_for() {
     let fixture = Fixture::with(|timing| {
-        timing.first_message = Duration::from_millis(50);
-        timing.handshake = Duration::from_millis(50);
+        timing.first_message = Duration::from_millis(500);
+        timing.handshake = Duration::from_millis(500);
     })
     .await;
     let mut dialled = fixture.dial().await;
@@ -61,7 +61,7 @@ async fn silence_before_authentication_is_not_waited_for() {
 
 #[tokio::test]
 async fn waiting_for_approval_ends_in_time_and_gives_nothing() {
-    let fixture = Fixture::with(|timing| timing.auth = Duration::from_millis(200)).await;
+    let fixture = Fixture::with(|timing| timing.auth = Duration::from_secs(1)).await;
     let host = Host::new("worker");
     let mut waiting = fixture.pending(&host).await;
     assert_eq!(code(&waiting.receive().await.unwrap()), "auth_timeout");

@@ -6,17 +6,17 @@ use crate::Presence;
 use serde_json::json;
 use std::time::Duration;
 
-async fn quick() -> Fixture {
+async fn probing(within: Duration) -> Fixture {
     Fixture::with(|timing| {
         timing.probe_after = Duration::from_millis(40);
-        timing.probe = Duration::from_millis(40);
+        timing.probe = within;
     })
     .await
 }
 
 #[tokio::test]
 async fn a_gateway_that_misses_two_probes_is_disconnected() {
-    let fixture = quick().await;
+    let fixture = probing(Duration::from_millis(40)).await;
     let host = Host::new("worker");
     let mut gateway = fixture.ready(&host).await;
     let running = fixture.dispatch(&host, "op-1").await;
@@ -34,7 +34,7 @@ async fn a_gateway_that_misses_two_probes_is_disconnected() {
 
 #[tokio::test]
 async fn a_gateway_that_answers_or_speaks_stays() {
-    let fixture = quick().await;
+    let fixture = probing(Duration::from_millis(400)).await;
     let host = Host::new("worker");
     let mut gateway = fixture.ready(&host).await;
     for round in 0..6 {

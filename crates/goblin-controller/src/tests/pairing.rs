@@ -190,7 +190,7 @@ fn claim(
 
 #[tokio::test]
 async fn a_rejected_key_is_refused_at_once_for_a_while() {
-    let fixture = Fixture::with(|timing| timing.rejected = Duration::from_millis(300)).await;
+    let fixture = Fixture::with(|timing| timing.rejected = Duration::from_millis(1500)).await;
     let host = Host::new("worker-01");
     let mut gateway = fixture.pending(&host).await;
     let decision = fixture.controller.reject("worker-01").await.unwrap();

@@ -17,6 +17,7 @@ use goblin_controller::{Collected, Controller, DispatchError, DispatchRequest, E
 use goblin_ports::OperationKind;
 use serde_json::{Map, Value};
 use std::convert::Infallible;
+use tokio::sync::oneshot;
 
 /// Members of a process request that are sent on. `protectedDelivery` is the controller's own to write.
 const PROCESS_MEMBERS: [&str; 10] = [
@@ -55,12 +56,31 @@ pub(super) async fn process(
         body,
     )?;
     let failed = |error: DispatchError| Failure::of_dispatch(&error, &gateway_id, &operation_id);
-    let live = controller.dispatch(request).await.map_err(failed)?;
-    let guard = parameters.is_true("cancelOnDisconnect").then(|| CancelGuard {
-        controller: controller.clone(),
-        gateway_id: gateway_id.clone(),
-        operation_id: operation_id.clone(),
-    });
+    let (live, guard) = if parameters.is_true("cancelOnDisconnect") {
+        let (sent, is_sent) = oneshot::channel();
+        let guard = CancelGuard {
+            controller: controller.clone(),
+            gateway_id: gateway_id.clone(),
+            operation_id: operation_id.clone(),
+            is_sent: Some(is_sent),
+        };
+        // A task of its own, so that a cancel can wait for it even if the client leaves at once.
+        let sending = tokio::spawn(async move {
+            let live = controller.dispatch(request).await;
+            let _ = sent.send(live.is_ok());
+            live
+        });
+        (sending.await.map_err(|_| Failure::internal())?, Some(guard))
+    } else {
+        (controller.dispatch(request).await, None)
+    };
+    let live = match live {
+        Ok(live) => live,
+        Err(error) => {
+            disarm(guard);
+            return Err(failed(error));
+        }
+    };
     if accepts_lines(&headers) {
         return Ok(lines(live, guard));
     }
@@ -155,19 +175,24 @@ struct CancelGuard {
     controller: Controller,
     gateway_id: String,
     operation_id: String,
+    /// Whether the request went out: a cancel must not overtake it. `None` once disarmed.
+    is_sent: Option<oneshot::Receiver<bool>>,
 }
 
 impl Drop for CancelGuard {
     fn drop(&mut self) {
-        if self.gateway_id.is_empty() {
+        let Some(is_sent) = self.is_sent.take() else {
             return;
-        }
-        let (controller, gateway_id, operation_id) = (
-            self.controller.clone(),
+        };
+        let controller = self.controller.clone();
+        let (gateway_id, operation_id) = (
             std::mem::take(&mut self.gateway_id),
             std::mem::take(&mut self.operation_id),
         );
         tokio::spawn(async move {
+            if is_sent.await != Ok(true) {
+                return;
+            }
             if let Err(error) = controller.cancel(&gateway_id, &operation_id).await {
                 tracing::debug!(
                     code = error.code(),
@@ -180,7 +205,7 @@ impl Drop for CancelGuard {
 
 fn disarm(guard: Option<CancelGuard>) {
     if let Some(mut guard) = guard {
-        guard.gateway_id.clear();
+        guard.is_sent = None;
     }
 }
 

@@ -25,7 +25,11 @@ use tracing::error;
 /// The API over a controller. It lets everybody in: identity is a matter of the door in front of it.
 pub fn router(controller: Controller) -> Router {
     let api = Router::new()
-        .route(template::CONTROLLER, get(controller::show))
+        .route(template::CONTROLLER, get(controller::show).put(controller::change))
+        .route(
+            template::CONTROLLER_TLS,
+            put(controller::supply_tls).delete(controller::forget_tls),
+        )
         .route(template::PAIRINGS, get(pairings::list))
         .route(template::APPROVE, post(pairings::approve))
         .route(template::REJECT, post(pairings::reject))

@@ -3,6 +3,8 @@
 use super::{Fixture, exec};
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 
 #[tokio::test]
 async fn each_envelope_is_a_line_as_it_arrives() {
@@ -184,4 +186,29 @@ async fn a_cancel_gives_the_gateways_answer() {
     );
     assert_eq!((status, &answer["operationId"]), (StatusCode::OK, &json!("op:1")));
     assert_eq!(answer["dispatch"]["response"]["result"]["cancelling"], false);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_at_once_cancels_what_it_began() {
+    let fixture = Fixture::new().await;
+    let mut gateway = fixture.ready("worker").await;
+    for round in 0..20 {
+        let body = exec(&format!("op-{round}")).to_string();
+        let head = format!(
+            "POST /api/mods/node-goblin/gateways/worker/processes?cancelOnDisconnect=true HTTP/1.1\r\nhost: x\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = UnixStream::connect(&fixture.path).await.unwrap();
+        stream.write_all((head + &body).as_bytes()).await.unwrap();
+        drop(stream);
+        // Never the other way round.
+        for method in ["process.exec", "cancel"] {
+            let frame = gateway.receive().await.unwrap();
+            assert_eq!(
+                (&frame["method"], &frame["params"]["operationId"]),
+                (&json!(method), &json!(format!("op-{round}")))
+            );
+        }
+    }
 }

@@ -176,11 +176,95 @@ async fn the_listener_tells_its_state() {
 }
 
 #[tokio::test]
+async fn the_listener_and_its_certificate_are_changed_by_route() {
+    let fixture = Fixture::new().await;
+    let mut client = fixture.client().await;
+    for (body, code) in [
+        (json!({"host": "127.0.0.1", "port": 7443}), "invalid_request"),
+        (
+            json!({"enabled": true, "host": 5, "port": 7443}),
+            "controller_host_invalid",
+        ),
+        (
+            json!({"enabled": true, "host": " ", "port": 7443}),
+            "controller_host_invalid",
+        ),
+        (
+            json!({"enabled": true, "host": "x".repeat(256), "port": 7443}),
+            "controller_host_invalid",
+        ),
+        (
+            json!({"enabled": true, "host": "127.0.0.1", "port": 0}),
+            "controller_port_invalid",
+        ),
+        (
+            json!({"enabled": true, "host": "127.0.0.1", "port": 65536}),
+            "controller_port_invalid",
+        ),
+        (
+            json!({"enabled": true, "host": "127.0.0.1", "port": 1.5}),
+            "controller_port_invalid",
+        ),
+        (
+            json!({"enabled": true, "host": "127.0.0.1", "port": "7443"}),
+            "controller_port_invalid",
+        ),
+    ] {
+        let (status, answer) = client.json(Method::PUT, "/controller", &body).await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::BAD_REQUEST, &json!(code)),
+            "{body}"
+        );
+    }
+    // The option that the fixture started with stays in force; the setting is kept for later.
+    let body = json!({"enabled": false, "host": "127.0.0.1", "port": 7443});
+    let (status, answer) = client.json(Method::PUT, "/controller", &body).await;
+    assert_eq!((status, &answer["restartRequired"]), (StatusCode::OK, &json!(false)));
+    assert_eq!(answer["controller"]["running"], true);
+
+    let generated = client.get("/controller").await["controller"]["tls"]["fingerprintSha256"].clone();
+    for (body, code) in [
+        (json!({}), "controller_tls_credentials_required"),
+        (json!({"key": "", "cert": ""}), "controller_tls_credentials_required"),
+        (json!({"key": "rubbish", "cert": "rubbish"}), "tls_certificate_invalid"),
+    ] {
+        let (status, answer) = client.json(Method::PUT, "/controller/tls", &body).await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::BAD_REQUEST, &json!(code)),
+            "{body}"
+        );
+    }
+    let now = std::time::SystemTime::now();
+    let made = goblin_keys::certificate::generate("given", &["given".to_owned()], now).unwrap();
+    let body = json!({"key": *made.key_pem, "cert": made.cert_pem, "ca": ""});
+    let (status, answer) = client.json(Method::PUT, "/controller/tls", &body).await;
+    assert_eq!(
+        (status, answer),
+        (StatusCode::OK, json!({"ok": true, "restartRequired": false}))
+    );
+    let tls = client.get("/controller").await["controller"]["tls"].clone();
+    assert_eq!(
+        (&tls["source"], &tls["caConfigured"]),
+        (&json!("configured"), &json!(false))
+    );
+    assert!(!tls.to_string().contains("PRIVATE"));
+    let (status, _) = client.json(Method::DELETE, "/controller/tls", &Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    let tls = client.get("/controller").await["controller"]["tls"].clone();
+    assert!(tls["source"] == "generated" && tls["fingerprintSha256"] != generated);
+}
+
+#[tokio::test]
 async fn paths_of_the_client_are_paths_of_the_server() {
     let fixture = Fixture::new().await;
     let mut client = fixture.client().await;
     for (method, path) in [
         (Method::GET, routes::controller()),
+        (Method::PUT, routes::controller()),
+        (Method::PUT, routes::controller_tls()),
+        (Method::DELETE, routes::controller_tls()),
         (Method::GET, routes::pairings()),
         (Method::POST, routes::approve("g")),
         (Method::POST, routes::reject("g")),
