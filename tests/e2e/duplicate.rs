@@ -10,8 +10,10 @@ fn a_cloned_state_directory_does_not_take_the_place_of_a_live_host() {
     let host = fleet.paired("host-1");
     let clone = fleet.state_of("clone");
     std::fs::create_dir(&clone).unwrap();
-    for name in ["node-identity.json"] {
-        std::fs::copy(fleet.state_of("host-1").join(name), clone.join(name)).unwrap();
+    for entry in std::fs::read_dir(fleet.state_of("host-1")).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), clone.join(entry.file_name())).unwrap();
+        }
     }
     std::fs::set_permissions(&clone, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let connected = fleet.snapshot("host-1")["connectedAt"].clone();

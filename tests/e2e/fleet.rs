@@ -327,6 +327,14 @@ impl Fleet {
         });
     }
 
+    /// Waits until a gateway that asked is not connected any more.
+    #[track_caller]
+    pub fn is_gone(&self, id: &str) {
+        eventually(&format!("the end of {id}"), || {
+            (self.snapshot(id)["connected"] != json!(true)).then_some(())
+        });
+    }
+
     /// One request over the controller's socket.
     pub fn http(&self, method: &str, route: &str, body: Option<&Value>) -> (u16, Value) {
         let answer = self.raw(&request(method, route, body));
