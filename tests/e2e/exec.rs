@@ -226,6 +226,36 @@ fn ten_megabytes_arrive_whole_and_in_order() {
 }
 
 #[test]
+fn a_reader_that_pauses_loses_nothing_and_holds_up_nothing() {
+    let fleet = Fleet::new();
+    let _host = fleet.paired("host-1");
+    // More than all buffers on the way hold together.
+    let done = fleet.path("done");
+    let command = format!("head -c 30000000 /dev/zero | tr '\\0' x; echo end; touch {done}; exit 3");
+    let mut run = fleet
+        .command(&["exec", "host-1", "--shell", &command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the end of the command", || {
+        std::path::Path::new(&done).exists().then_some(())
+    });
+    // Ten seconds later the controller would have given it up.
+    eventually("its answer", || {
+        (fleet.snapshot("host-1")["activeOperations"] == json!(0)).then_some(())
+    });
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut run.stdout.take().unwrap(), &mut text).unwrap();
+    assert_eq!(text.len(), 30_000_004);
+    assert!(text.ends_with("xend\n"));
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(3));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}
+
+#[test]
 fn a_limit_of_output_ends_the_command_and_is_said() {
     let fleet = Fleet::new();
     let _host = fleet.paired("host-1");
