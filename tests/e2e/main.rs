@@ -22,6 +22,7 @@ mod pairing;
 mod peer;
 mod quickstart;
 mod recovery;
+mod sdk;
 mod stdio;
 
 /// The program under test.

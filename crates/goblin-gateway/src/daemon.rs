@@ -174,6 +174,11 @@ impl Daemon {
             .await;
     }
 
+    /// Outcomes that are kept for replay now.
+    pub fn journal_entries(&self) -> usize {
+        self.0.host.journal.len()
+    }
+
     async fn answer(&self, request: Request, session: &Session) {
         let Request { id, method, params } = request;
         let answer = match method {

@@ -13,5 +13,6 @@ mod operation;
 pub mod outbound;
 mod outlet;
 pub mod predecessor;
+pub mod presence;
 mod process;
 pub mod stdio;

@@ -4,6 +4,7 @@ use crate::backoff::Backoff;
 use crate::clock::now_ms;
 use crate::daemon::{Daemon, NAME, Session};
 use crate::dial::{Address, DialError, Proxy, dial};
+use crate::presence::Reporter;
 use goblin_identity::{Credential as Stored, IdentityError, NodeIdentity, StateDir};
 use goblin_keys::fingerprint::Fingerprint;
 use goblin_keys::pair::PublicKey;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::ReadHalf;
 use tokio::net::TcpStream;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::client::TlsStream;
 use tracing::{debug, info, warn};
 use zeroize::Zeroizing;
@@ -32,6 +34,9 @@ const CHALLENGE: Duration = Duration::from_secs(30);
 
 /// How long the last answers may wait for a controller that does not read, once the daemon stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// How often the size of the journal is noted for the operator's command, where it has changed.
+const COUNTING: Duration = Duration::from_secs(60);
 
 /// Where to connect and what to go by.
 pub struct Outbound {
@@ -80,6 +85,25 @@ enum Ending {
     Io(io::Error),
 }
 
+impl Ending {
+    /// A stable code for the operator's command.
+    fn code(&self) -> &str {
+        match self {
+            Self::Dial(DialError::Connect { .. }) => "dial_failed",
+            Self::Dial(DialError::Proxy { .. }) => "proxy_failed",
+            Self::Dial(DialError::Handshake(_)) => "tls_handshake_failed",
+            Self::Dial(DialError::Tls(error)) | Self::Tls(error) => error.code(),
+            Self::Authentication(Failure::Refused(code)) => code.as_str(),
+            Self::Authentication(Failure::Told(code)) | Self::Told(code) => code,
+            Self::State(error) => error.code(),
+            Self::NoChallenge => "no_challenge",
+            Self::FrameTooLarge => Code::FrameTooLarge.as_str(),
+            Self::Closed => "connection_closed",
+            Self::Io(_) => "connection_failed",
+        }
+    }
+}
+
 impl From<io::Error> for Ending {
     fn from(error: io::Error) -> Self {
         // A peer that goes away without a farewell is an everyday event, not a fault to describe.
@@ -102,6 +126,12 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
     let mut backoff = Backoff::default();
     let mut tls = TlsCache::default();
     let mut last = String::new();
+    let mut reporter = Reporter::new(
+        state.path(),
+        &outbound.version,
+        outbound.address.authority(),
+        &outbound.gateway_id,
+    );
     let mut connection = Attempt {
         daemon,
         state: &state,
@@ -109,6 +139,7 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
         outbound,
         tls: &mut tls,
         backoff: &mut backoff,
+        reporter: &mut reporter,
     };
     let writer = loop {
         let ending = match connection.run().await {
@@ -121,6 +152,7 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
             warn!(%error, "the pairing code could not be removed");
         }
         let (text, wait) = (ending.to_string(), connection.backoff.next(chance()));
+        connection.reporter.failed(ending.code(), &text);
         // The same reason again and again is said once.
         if text == last {
             debug!(reason = %text, ?wait, "no connection to the controller");
@@ -141,6 +173,7 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
     if let Some(writer) = writer {
         let _ = tokio::time::timeout(LAST_ANSWERS, writer).await;
     }
+    reporter.stopped(daemon.journal_entries());
 }
 
 /// 32 random bits; without a source of randomness the waits are merely not spread.
@@ -194,6 +227,7 @@ struct Attempt<'a> {
     outbound: &'a Outbound,
     tls: &'a mut TlsCache,
     backoff: &'a mut Backoff,
+    reporter: &'a mut Reporter,
 }
 
 impl Attempt<'_> {
@@ -211,6 +245,7 @@ impl Attempt<'_> {
             connection_id,
         } = ready;
         self.backoff.reset();
+        self.reporter.connected(&connection_id, self.daemon.journal_entries());
         info!(connection = ?connection_id, controller = %self.outbound.address.authority(), "connected");
         let session = Session::Authenticated {
             gateway_id: self.outbound.gateway_id.clone(),
@@ -223,10 +258,16 @@ impl Attempt<'_> {
         }
     }
 
-    async fn serve_connection(&self, reader: &mut Reader, sender: &FrameSender, session: &Session) -> Ending {
+    async fn serve_connection(&mut self, reader: &mut Reader, sender: &FrameSender, session: &Session) -> Ending {
+        let mut counting = tokio::time::interval(COUNTING);
+        counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let received = tokio::select! {
                 received = reader.next() => received,
+                _ = counting.tick() => {
+                    self.reporter.counted(self.daemon.journal_entries());
+                    continue;
+                }
                 () = sender.closed() => return Ending::Closed,
             };
             let frame = match received {
@@ -309,6 +350,7 @@ impl Attempt<'_> {
                 Ok(Progress::Pending(code)) => {
                     self.state
                         .write_pairing_code(&self.outbound.gateway_id, &code.short, now_ms() as i64)?;
+                    self.reporter.waiting(&code);
                     info!(code = %code.short, long_code = %code.long, "waiting for an operator to approve this code");
                 }
                 Ok(Progress::Ready { connection_id, pins }) => {

@@ -7,10 +7,12 @@ mod arguments;
 mod cancel;
 mod clock;
 mod controller;
+mod documents;
 mod exec;
 mod files;
 mod gateway;
 mod gateways;
+mod host;
 mod ids;
 mod interrupts;
 mod logging;
@@ -19,6 +21,7 @@ mod pairings;
 mod place;
 mod quickstart;
 mod runtime;
+mod service;
 mod shell;
 mod terminal;
 mod units;
@@ -60,6 +63,8 @@ fn main() -> ExitCode {
         Command::Gateways(options) => gateways::run(options),
         Command::Pairings(options) => pairings::run(options),
         Command::Cancel(options) => cancel::run(options),
+        Command::Documents(options) => documents::run(&options),
+        Command::Host(command) => host::run(command),
     };
     result.unwrap_or_else(|error| {
         if let Some(OutputError::Closed) = error.downcast_ref() {
