@@ -12,7 +12,8 @@ fn a_cloned_state_directory_does_not_take_the_place_of_a_live_host() {
     std::fs::create_dir(&clone).unwrap();
     for entry in std::fs::read_dir(fleet.state_of("host-1")).unwrap().flatten() {
         if entry.file_type().unwrap().is_file() {
-            std::fs::copy(entry.path(), clone.join(entry.file_name())).unwrap();
+            // Some files come and go.
+            let _ = std::fs::copy(entry.path(), clone.join(entry.file_name()));
         }
     }
     std::fs::set_permissions(&clone, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

@@ -147,7 +147,7 @@ fn environment_directory_and_arguments_go_through_untouched() {
     // Neither what configures the daemon nor the caller's own environment is there.
     let names = fleet.shell("host-1", "env").good();
     assert!(
-        !names.contains("BURROW_GATEWAY") && !names.contains("NODE_GOBLIN"),
+        !names.contains("BURROW_GATEWAY") && !names.contains("NODE_GOBLIN_STATE_DIR"),
         "{names}"
     );
 }
