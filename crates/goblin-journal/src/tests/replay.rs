@@ -168,19 +168,19 @@ fn an_unknown_operation_that_is_run_again_after_its_window_is_completed_as_ever(
 }
 
 #[test]
-fn an_explicit_file_has_its_log_beside_it_under_its_own_stem() {
+fn an_explicit_file_has_its_log_beside_it_under_its_own_name() {
     let mut place = Place::new();
     place.options.file = Some(place.folder.path().join("other.name.json"));
     let journal = place.open(T0);
     run(&journal, "a", T0);
     assert!(
-        place.names().contains(&"other.name.log.000001".to_owned()),
+        place.names().contains(&"other.name.json.log.000001".to_owned()),
         "{:?}",
         place.names()
     );
     journal.close(T0).unwrap();
     drop(journal);
-    assert_eq!(place.names(), ["other.name.json", "other.name.log.lock"]);
+    assert_eq!(place.names(), ["other.name.json", "other.name.json.log.lock"]);
     assert_eq!(look(&place.open(T0), "a", T0), completed("a"));
 }
 
