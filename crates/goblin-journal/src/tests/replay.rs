@@ -239,3 +239,30 @@ fn threads_share_it() {
         }
     }
 }
+
+/// The snapshot of a first life holds an old outcome; the same id completes again within the same millisecond after the
+/// old one was evicted, and the segment that tells of the eviction is dropped.
+#[test]
+fn a_later_outcome_wins_over_the_snapshot_even_within_a_millisecond() {
+    let mut place = Place::new();
+    place.options.capacity = 2;
+    let journal = place.open(T0);
+    journal.complete("a", &digest("a"), "\"first\"", T0).unwrap();
+    journal.close(T0).unwrap();
+    drop(journal);
+    let journal = place.open(T0);
+    for id in ["b", "c"] {
+        run(&journal, id, T0);
+    }
+    assert_eq!(look(&journal, "a", T0), Lookup::Free);
+    journal.complete("a", &digest("a"), "\"later\"", T0).unwrap();
+    drop(journal);
+    // What the background leaves when a segment is dead: only the end of the log.
+    let path = place.folder.path().join("operations.log.000001");
+    let log = fs::read_to_string(&path).unwrap();
+    fs::write(&path, log.lines().last().map(|line| format!("{line}\n")).unwrap()).unwrap();
+    let expected = Lookup::Completed {
+        outcome: "\"later\"".into(),
+    };
+    assert_eq!(look(&place.open(T0), "a", T0), expected);
+}
