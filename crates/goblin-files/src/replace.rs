@@ -93,7 +93,9 @@ impl Old {
             Err(Errno::TXTBSY) => (open(OFlags::RDONLY)?, false),
             opened => (opened?, true),
         };
-        open::check_regular(&fstat(&file)?)?;
+        let stat = fstat(&file)?;
+        open::check_regular(&stat)?;
+        open::refuse_own(&file, &stat)?;
         Ok(Self { file, writable })
     }
 }

@@ -399,10 +399,13 @@ fn devices_that_are_always_full_and_odd_files_are_not_written() {
         "not_a_regular_file"
     );
     // A file of `/proc` can only be written in place.
-    let outcome = place.run(
-        "files_write",
-        json!({"filePath": "/proc/self/comm", "content": "renamed"}),
-    );
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    let path = format!("/proc/{}/oom_score_adj", other.id());
+    let outcome = place.run("files_write", json!({"filePath": path, "content": "500"}));
+    let written = std::fs::read_to_string(&path).unwrap();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(written, "500\n");
     assert_eq!(
         (outcome["ok"].as_bool(), is_atomic(&outcome)),
         (Some(true), false),
