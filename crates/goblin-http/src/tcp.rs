@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use zeroize::Zeroizing;
@@ -24,9 +25,6 @@ pub(crate) const CONNECTIONS_MAX: usize = 4096;
 
 /// Connections of one peer at once, which may be a proxy for many. Further ones are closed.
 pub(crate) const OF_ONE_PEER_MAX: usize = 3072;
-
-/// TLS handshakes at once.
-const HANDSHAKES_MAX: usize = 64;
 
 /// What the HTTP side is served with.
 #[derive(Clone)]
@@ -114,7 +112,6 @@ pub(crate) async fn bind(options: &HttpOptions, controller: &Controller) -> Resu
 /// Accepts until the server closes.
 pub(crate) async fn accept(bound: Bound, serving: Serving) {
     let rooms = Arc::new(Semaphore::new(serving.connections_max));
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let places = Places::default();
     let accepting = async {
         loop {
@@ -157,10 +154,10 @@ pub(crate) async fn accept(bound: Bound, serving: Serving) {
                 });
                 continue;
             }
-            let (via, tls, handshakes) = (via(true), bound.tls.clone(), handshakes.clone());
+            let (via, tls) = (via(true), bound.tls.clone());
             serving.tasks.spawn(async move {
                 let shaken = tokio::select! {
-                    shaken = timeout(patience.head, shake_hands(stream, &tls, &handshakes)) => shaken.ok().flatten(),
+                    shaken = timeout(patience.head, shake_hands(stream, &tls)) => shaken.ok().flatten(),
                     () = endings.closing.cancelled() => None,
                 };
                 match shaken {
@@ -177,12 +174,8 @@ pub(crate) async fn accept(bound: Bound, serving: Serving) {
     }
 }
 
-async fn shake_hands(
-    stream: TcpStream,
-    tls: &Tls,
-    turns: &Semaphore,
-) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
-    let _turn = turns.acquire().await.ok()?;
+/// There are as many at once as there are connections: a bound below that would let silent clients keep others out.
+async fn shake_hands(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream>> {
     TlsAcceptor::from(tls.config()?).accept(stream).await.ok()
 }
 
