@@ -310,6 +310,8 @@ async fn a_browser_logs_in_works_and_logs_out() {
         assert_eq!(reply.failure(), (failure.0, failure.1.to_owned()));
         assert_eq!(reply.header("set-cookie"), None);
     }
+    let long = web.post(LOGIN, json!({"token": "x".repeat(20_000)})).await;
+    assert_eq!(long.failure(), (413, "payload_too_large".to_owned()));
     let form = format!(
         "POST {LOGIN} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{{}}"
     );
