@@ -49,8 +49,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "goblin-controller",
             "goblin-ports",
-            "goblin-keys",
             "goblin-api",
+            "goblin-keys",
             "goblin-protocol",
         ],
     ),
