@@ -21,14 +21,17 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-/// Longest head of a request, in bytes, over HTTP/1.1; over HTTP/2 the fields alone.
-const HEAD_MAX: u16 = 32 * 1024;
+/// Longest head of a request over HTTP/1.1, in bytes.
+const HEAD_MAX: usize = 32 * 1024;
+
+/// Longest fields of a request over HTTP/2, in bytes. There is a multiple of it for each connection.
+const FIELDS_BYTES_MAX: u32 = 16 * 1024;
 
 /// Most fields in a head.
 const FIELDS_MAX: usize = 100;
 
 /// Requests at once over a connection of HTTP/2.
-const STREAMS_MAX: u32 = 128;
+const STREAMS_MAX: u32 = 64;
 
 /// What ends connections.
 #[derive(Clone)]
@@ -49,13 +52,13 @@ where
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(patience.head)
-        .max_buf_size(usize::from(HEAD_MAX))
+        .max_buf_size(HEAD_MAX)
         .max_headers(FIELDS_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(u32::from(HEAD_MAX))
+        .max_header_list_size(FIELDS_BYTES_MAX)
         .keep_alive_interval(patience.idle)
         .keep_alive_timeout(patience.head);
     let (running, watched) = watch::channel(0);

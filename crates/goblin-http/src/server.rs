@@ -83,7 +83,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The address could not be bound.
-    #[error("cannot serve HTTP on {address}: {source}; --http HOST:PORT takes another address, --http off none")]
+    #[error("cannot serve HTTP on {address} (--http HOST:PORT takes another address, --http off none)")]
     Http {
         /// The address.
         address: String,

@@ -10,11 +10,12 @@ use rustls::ServerConfig;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use zeroize::Zeroizing;
@@ -25,8 +26,10 @@ pub(crate) const CONNECTIONS_MAX: usize = 4096;
 /// Connections of one peer at once, which may be a proxy for many. Further ones are closed.
 pub(crate) const OF_ONE_PEER_MAX: usize = 3072;
 
-/// TLS handshakes at once.
-const HANDSHAKES_MAX: usize = 64;
+/// Keep-alive: after so long without traffic, so often, so many times unanswered.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_PROBES: u32 = 3;
 
 /// What the HTTP side is served with.
 #[derive(Clone)]
@@ -114,7 +117,6 @@ pub(crate) async fn bind(options: &HttpOptions, controller: &Controller) -> Resu
 /// Accepts until the server closes.
 pub(crate) async fn accept(bound: Bound, serving: Serving) {
     let rooms = Arc::new(Semaphore::new(serving.connections_max));
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let places = Places::default();
     let accepting = async {
         loop {
@@ -146,7 +148,9 @@ pub(crate) async fn accept(bound: Bound, serving: Serving) {
                     known: CancellationToken::new(),
                 }))
             };
-            let _ = stream.set_nodelay(true);
+            if let Err(error) = prepare(&stream) {
+                debug!(%peer, %error, "the socket of a connection could not be set up");
+            }
             let (router, patience) = (serving.router.clone(), serving.patience);
             let endings = serving.endings.clone();
             if matches!(bound.tls, Tls::Off) {
@@ -157,10 +161,10 @@ pub(crate) async fn accept(bound: Bound, serving: Serving) {
                 });
                 continue;
             }
-            let (via, tls, handshakes) = (via(true), bound.tls.clone(), handshakes.clone());
+            let (via, tls) = (via(true), bound.tls.clone());
             serving.tasks.spawn(async move {
                 let shaken = tokio::select! {
-                    shaken = timeout(patience.head, shake_hands(stream, &tls, &handshakes)) => shaken.ok().flatten(),
+                    shaken = timeout(patience.head, shake_hands(stream, &tls)) => shaken.ok().flatten(),
                     () = endings.closing.cancelled() => None,
                 };
                 match shaken {
@@ -177,12 +181,20 @@ pub(crate) async fn accept(bound: Bound, serving: Serving) {
     }
 }
 
-async fn shake_hands(
-    stream: TcpStream,
-    tls: &Tls,
-    turns: &Semaphore,
-) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
-    let _turn = turns.acquire().await.ok()?;
+/// Answers leave at once, and a client that vanished while it waited for more is noticed. One that reads slowly is
+/// none that vanished, so what is not acknowledged has no limit of its own.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_PROBES)?;
+    Ok(())
+}
+
+/// There are as many at once as there are connections: a bound below that would let silent clients keep others out.
+async fn shake_hands(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream>> {
     TlsAcceptor::from(tls.config()?).accept(stream).await.ok()
 }
 

@@ -196,3 +196,61 @@ pub fn run(arguments: ControllerArguments) -> anyhow::Result<ExitCode> {
         Ok(ExitCode::SUCCESS)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Words {
+        #[command(flatten)]
+        arguments: ControllerArguments,
+    }
+
+    /// How HTTP would be served: `none`, or which certificate is shown and under which names it is asked.
+    fn served(words: &str) -> String {
+        let words = std::iter::once("controller").chain(words.split_whitespace());
+        match Words::try_parse_from(words).unwrap().arguments.http() {
+            Ok(None) => "none".to_owned(),
+            Ok(Some(options)) => {
+                let tls = match options.tls {
+                    HttpTls::Off => "plain".to_owned(),
+                    HttpTls::Controller => "controller".to_owned(),
+                    HttpTls::Own { cert, key } => format!("own {cert} {}", *key),
+                };
+                format!("{} {tls} {}", options.listen, options.hosts.join(","))
+            }
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn http_is_local_and_plain_or_reachable_and_encrypted() {
+        assert_eq!(served(""), "127.0.0.1:7480 plain ");
+        assert_eq!(served("--http off"), "none");
+        assert_eq!(served("--http LOCALHOST:0"), "LOCALHOST:0 plain ");
+        assert_eq!(served("--http [::1]:0 --http-tls on"), "[::1]:0 controller ");
+        assert_eq!(served("--http 0.0.0.0:0"), "0.0.0.0:0 controller ");
+        assert_eq!(
+            served("--http goblin:0 --advertise a b --http-allow-host c"),
+            "goblin:0 controller a,b,c"
+        );
+        // Asked for, and refused when it would be served.
+        assert_eq!(served("--http 0.0.0.0:0 --http-tls off"), "0.0.0.0:0 plain ");
+    }
+
+    #[test]
+    fn a_certificate_that_is_given_is_shown_wherever_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let (cert, key) = (directory.path().join("cert"), directory.path().join("key"));
+        std::fs::write(&cert, "C").unwrap();
+        std::fs::write(&key, "K").unwrap();
+        let given = format!("--http-cert {} --http-key {}", cert.display(), key.display());
+        assert_eq!(served(&given), "127.0.0.1:7480 own C K ");
+        assert_eq!(served(&format!("--http 0.0.0.0:1 {given}")), "0.0.0.0:1 own C K ");
+        std::fs::remove_file(&key).unwrap();
+        let refused = served(&given);
+        assert!(refused.contains(&*key.to_string_lossy()), "{refused}");
+    }
+}

@@ -16,6 +16,7 @@ use futures_util::stream;
 use goblin_api::{DISPATCH_ERROR, DispatchError as LastError, DispatchErrorLine, NDJSON};
 use goblin_controller::{Collected, Controller, DispatchError, DispatchRequest, Envelope, LiveDispatch};
 use goblin_ports::OperationKind;
+use goblin_protocol::id::valid_api_operation_id;
 use serde_json::{Map, Value};
 use std::convert::Infallible;
 use tokio::sync::oneshot;
@@ -125,7 +126,9 @@ pub(super) async fn cancel(
 fn operation_id(body: &mut Map<String, Value>) -> Result<String, Failure> {
     match body.remove("operationId") {
         Some(Value::String(id)) => {
-            about(&id);
+            if valid_api_operation_id(&id) {
+                about(&id);
+            }
             Ok(id)
         }
         _ => Err(Failure::invalid("operation_id_invalid")),

@@ -57,7 +57,10 @@ pub fn router(controller: Controller) -> Router {
 /// The API, tokens and logins included, behind the door that decides who may call what.
 pub(crate) fn guarded(controller: Controller, door: Arc<Door>, body_within: Duration) -> Router {
     Router::new()
-        .route(LOGIN, post(tokens::log_in))
+        .route(
+            LOGIN,
+            post(tokens::log_in).layer(DefaultBodyLimit::max(tokens::LOGIN_BODY_MAX)),
+        )
         .route(LOGOUT, post(tokens::log_out))
         .route(TOKENS, get(tokens::list).post(tokens::create))
         .route(TOKEN, delete(tokens::revoke))

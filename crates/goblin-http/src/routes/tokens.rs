@@ -18,6 +18,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+/// Longest body of a login, in bytes: it is the one body of a stranger that is read at all.
+pub(crate) const LOGIN_BODY_MAX: usize = 16 * 1024;
+
 pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answer {
     let now = (door.clock)();
     let tokens = door.tokens.all();

@@ -310,6 +310,8 @@ async fn a_browser_logs_in_works_and_logs_out() {
         assert_eq!(reply.failure(), (failure.0, failure.1.to_owned()));
         assert_eq!(reply.header("set-cookie"), None);
     }
+    let long = web.post(LOGIN, json!({"token": "x".repeat(20_000)})).await;
+    assert_eq!(long.failure(), (413, "payload_too_large".to_owned()));
     let form = format!(
         "POST {LOGIN} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{{}}"
     );
@@ -578,4 +580,94 @@ async fn the_audit_log_tells_who_did_what() {
     assert_eq!(log[2]["requestId"].as_str(), denied.header("x-request-id"));
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("hunter2") && !text.contains("ng_") && !text.contains("/bin/true"));
+}
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn one_of<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        of[(self.0 % of.len() as u64) as usize]
+    }
+}
+
+#[tokio::test]
+async fn no_mixture_of_odd_parts_lets_a_stranger_in() {
+    let (fixture, web) = fixture().await;
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let parts = [
+        "/",
+        "/",
+        "//",
+        "/./",
+        "/../",
+        "%2f",
+        "%2e%2e",
+        "api",
+        "api",
+        "tokens",
+        "tokens",
+        "mods/node-goblin",
+        "gateways",
+        "controller",
+        "healthz",
+        "login",
+        "logout",
+        ";",
+        "?",
+        "?a=b",
+        "#",
+        "%00",
+        "%",
+        "\\",
+        "*",
+        "@",
+        ":80",
+        "ng_",
+    ];
+    let names = [
+        "authorization",
+        "Authorization ",
+        "cookie",
+        "x-forwarded-for",
+        "host",
+        "x-forwarded-host",
+        "content-length",
+    ];
+    let values = [
+        "Bearer",
+        "Bearer ",
+        "Bearer ng_",
+        "bearer null",
+        "node_goblin_session=",
+        "127.0.0.1",
+        "localhost",
+        "0",
+        "",
+    ];
+    for _ in 0..400 {
+        let method = numbers.one_of(&[
+            "GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PRI", "get",
+        ]);
+        let mut path = "/".to_owned();
+        for _ in 0..5 {
+            path.push_str(numbers.one_of(&parts));
+        }
+        let mut text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        if numbers.one_of(&["yes", "no"]) == "yes" {
+            text.push_str(&format!("{}: {}\r\n", numbers.one_of(&names), numbers.one_of(&values)));
+        }
+        text.push_str("\r\n");
+        let reply = web.raw(text.as_bytes()).await;
+        let is_public = path.split(['?', '#']).next() == Some(HEALTHZ);
+        assert!(
+            is_public || matches!(reply.status, 0 | 400..=499 | 505),
+            "{text}{reply:?}"
+        );
+        assert!(is_public || !reply.body.contains("\"ok\":true"), "{text}{reply:?}");
+    }
+    assert_eq!(fixture.client().await.tokens().await.len(), 0);
 }

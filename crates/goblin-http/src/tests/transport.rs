@@ -246,7 +246,7 @@ async fn slow_clients_lose_their_places() {
 #[tokio::test]
 async fn an_answer_that_a_stranger_does_not_fetch_keeps_no_place() {
     let mut tuning = brief();
-    tuning.patience.stranger = Duration::from_millis(100);
+    tuning.patience.stranger = Duration::from_secs(1);
     tuning.patience.head = PATIENCE;
     let fixture = Fixture::serving(tuning, Some(plain())).await;
     let web = Web::of(&fixture);

@@ -21,7 +21,7 @@ pub(super) struct Reply {
 
 impl Reply {
     fn of(said: &[u8]) -> Self {
-        let said = String::from_utf8(said.to_vec()).unwrap();
+        let said = String::from_utf8_lossy(said);
         let (head, body) = said.split_once("\r\n\r\n").unwrap_or((&said, ""));
         let mut lines = head.split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap_or("0");
