@@ -161,6 +161,25 @@ fn nothing_is_answered_before_approval() {
 }
 
 #[test]
+fn a_pairing_code_does_not_outlive_its_connection() {
+    let scene = Scene::new();
+    let mut controller = scene.controller(json!({"approve": false}));
+    let file = scene.state().join("pairing-code.json");
+    let gateway = plain(controller.port, &scene.state());
+    controller.event("pending");
+    eventually("the code's file", || file.exists().then_some(()));
+    assert_eq!(gateway.stop().code, Some(0));
+    assert!(!file.exists());
+    // One that a killed daemon left goes at the next start, before there is any connection.
+    std::fs::write(&file, "{}").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    drop(controller);
+    let gateway = plain(1, &scene.state());
+    eventually("the old code's end", || (!file.exists()).then_some(()));
+    assert_eq!(gateway.stop().code, Some(0));
+}
+
+#[test]
 fn the_controller_has_to_prove_that_its_key_and_certificate_belong_together() {
     for (options, flags, admitted) in [
         (json!({"proof": "no"}), vec![], false),

@@ -11,6 +11,7 @@ mod operations;
 mod pairings;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod trust;
 
 pub use controller::{
@@ -27,6 +28,10 @@ pub use operations::{
     Activity, ActivityKind, ActivityState, OPERATIONS_LIMIT_DEFAULT, OPERATIONS_LIMIT_MAX, OperationsAnswer,
 };
 pub use pairings::{ApproveRequest, PairingAnswer, PairingDecision, PairingListing, PairingMetadata, PairingsAnswer};
+pub use tokens::{
+    CSRF_HEADER, CreateToken, CreatedToken, LoginAnswer, LoginRequest, LogoutAnswer, REQUEST_ID_HEADER, RevokedToken,
+    Scope, TOKEN_EXPIRY_MAX_SECONDS, TOKEN_NAME_MAX, TOKEN_PREFIX, TokenListing, TokensAnswer,
+};
 pub use trust::{EnrolRequest, TrustAnswer, TrustListing, TrustRecord};
 
 /// The member `ok` of every answer that succeeded: writes `true`, reads only `true`.

@@ -6,6 +6,23 @@ pub const PREFIX: &str = "/api/mods/node-goblin";
 /// Liveness of the server itself; outside the prefix.
 pub const HEALTHZ: &str = "/healthz";
 
+/// POST: begins a browser session; outside the prefix.
+pub const LOGIN: &str = "/api/login";
+
+/// POST: ends it.
+pub const LOGOUT: &str = "/api/logout";
+
+/// GET: tokens. POST: makes one.
+pub const TOKENS: &str = "/api/tokens";
+
+/// Template of one token.
+pub const TOKEN: &str = "/api/tokens/{token_id}";
+
+/// DELETE: revokes a token.
+pub fn token(token_id: &str) -> String {
+    format!("{TOKENS}/{}", segment(token_id))
+}
+
 /// Templates below [`PREFIX`], in the router's notation.
 pub mod template {
     /// State of the gateway listener.

@@ -16,3 +16,6 @@ pub mod predecessor;
 pub mod presence;
 mod process;
 pub mod stdio;
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::clock::now_ms;
-use crate::daemon::{Daemon, NAME, Session};
+use crate::daemon::{Daemon, LAST_ANSWERS, NAME, Session};
 use crate::dial::{Address, DialError, Proxy, dial};
 use crate::presence::Reporter;
 use goblin_identity::{Credential as Stored, IdentityError, NodeIdentity, StateDir};
@@ -31,9 +31,6 @@ use zeroize::Zeroizing;
 /// How long the controller may take for its challenge. Its verdict may take as long as an operator does; the controller
 /// itself sets that limit.
 const CHALLENGE: Duration = Duration::from_secs(30);
-
-/// How long the last answers may wait for a controller that does not read, once the daemon stops.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// How often the size of the journal is noted for the operator's command, where it has changed.
 const COUNTING: Duration = Duration::from_secs(60);
@@ -141,16 +138,15 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
         backoff: &mut backoff,
         reporter: &mut reporter,
     };
+    // A daemon that was killed may have left one.
+    remove_pairing_code(&state);
     let writer = loop {
         let ending = match connection.run().await {
             Ok(writer) => break writer,
             Err(ending) => ending,
         };
         daemon.outlet().connect(None);
-        // A code is good for its connection alone.
-        if let Err(error) = state.remove_pairing_code() {
-            warn!(%error, "the pairing code could not be removed");
-        }
+        remove_pairing_code(&state);
         let (text, wait) = (ending.to_string(), connection.backoff.next(chance()));
         connection.reporter.failed(ending.code(), &text);
         // The same reason again and again is said once.
@@ -165,15 +161,24 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
             () = tokio::time::sleep(wait) => {}
         }
     };
-    if tokio::time::timeout(LAST_ANSWERS, daemon.drained()).await.is_err() {
-        warn!("the controller reads nothing; its last answers are dropped");
-    }
+    remove_pairing_code(&state);
+    // Work that an earlier connection began may still be under way.
+    daemon.finished().await;
     daemon.close().await;
     daemon.outlet().connect(None);
     if let Some(writer) = writer {
+        let abort = writer.abort_handle();
         let _ = tokio::time::timeout(LAST_ANSWERS, writer).await;
+        abort.abort();
     }
     reporter.stopped(daemon.journal_entries());
+}
+
+/// A code is good for its connection alone.
+fn remove_pairing_code(state: &StateDir) {
+    if let Err(error) = state.remove_pairing_code() {
+        warn!(%error, "the pairing code could not be removed");
+    }
 }
 
 /// 32 random bits; without a source of randomness the waits are merely not spread.
@@ -252,10 +257,19 @@ impl Attempt<'_> {
             connection_id,
         };
         self.daemon.outlet().connect(Some(sender.clone()));
+        let daemon = self.daemon;
+        let serving = self.serve_connection(&mut reader, &sender, &session);
+        tokio::pin!(serving);
         tokio::select! {
-            () = stopping.cancelled() => Ok(Some(writer)),
-            ending = self.serve_connection(&mut reader, &sender, &session) => Err(ending),
+            ending = &mut serving => return Err(ending),
+            () = stopping.cancelled() => {}
         }
+        // Whoever asks meanwhile is still answered.
+        tokio::select! {
+            _ = &mut serving => {}
+            _ = daemon.finished() => {}
+        }
+        Ok(Some(writer))
     }
 
     async fn serve_connection(&mut self, reader: &mut Reader, sender: &FrameSender, session: &Session) -> Ending {
