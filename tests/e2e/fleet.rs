@@ -189,7 +189,7 @@ pub fn gateway(port: u16, id: &str, state: &Path, configure: impl FnOnce(&mut Co
 pub fn controller_command(state: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command
-        .args(["controller", "--listen", "127.0.0.1:0", "--state-dir"])
+        .args(["controller", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir"])
         .arg(state)
         .env_remove("RUST_LOG");
     command
