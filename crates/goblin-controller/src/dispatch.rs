@@ -2,6 +2,7 @@
 //! leaves. A consumer that goes away gives up the answer, never the operation or its record.
 
 use crate::clock;
+use crate::recovery::Recoverable;
 use crate::redaction;
 use crate::registry::{Live, Ready};
 use crate::service::Shared;
@@ -12,6 +13,7 @@ use goblin_protocol::request::{DeliveryBinding, Method};
 use goblin_protocol::trace::TraceContext;
 use goblin_protocol::{Code, RequestId};
 use goblin_redact::Redactor;
+use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -231,7 +233,12 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
     let begun = shared.operations.begin(start, &clock::now_iso()).await?;
 
     let request_id = RequestId::text(&uuid::Uuid::new_v4().to_string());
+    // What is kept for a recovery holds no protected values.
+    let mut again = None;
     if params.get("protectedValues").is_some_and(|values| !values.is_null()) {
+        let mut without = params.clone();
+        without.remove("protectedValues");
+        again = Some(Arc::new(without));
         let binding = DeliveryBinding {
             gateway_id: gateway_id.clone(),
             connection_id: ready.connection_id.clone(),
@@ -241,9 +248,17 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
         let delivery = serde_json::to_value(binding).unwrap_or_default();
         params.insert("protectedDelivery".to_owned(), delivery);
     }
+    let params = Arc::new(params);
+    let recoverable = Recoverable {
+        method,
+        params: again.unwrap_or_else(|| params.clone()),
+    };
     shared.activity.begin(&gateway_id, &operation_id, kind);
-    let recorded = ready.tracker.expect(request_id.clone(), &operation_id);
-    match queue(&shared, &ready, request_id.clone(), method, &params).await {
+    let repeated = matches!(begun, Begin::Existing(_));
+    let recorded = ready
+        .tracker
+        .expect(request_id.clone(), &operation_id, repeated, recoverable);
+    match queue(&shared, &ready, request_id.clone(), method, &*params).await {
         Ok(dispatch) => Ok(LiveDispatch {
             gateway_id: ready.gateway_id.clone(),
             redactor: ready.redactor.clone(),
@@ -256,9 +271,7 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
             // It certainly never left.
             ready.tracker.forget(&request_id);
             shared.activity.withdraw(&gateway_id, &operation_id);
-            if matches!(begun, Begin::Begun(_))
-                && let Err(error) = shared.operations.withdraw(&operation_id).await
-            {
+            if !repeated && let Err(error) = shared.operations.withdraw(&operation_id).await {
                 warn!(
                     gateway_id,
                     code = error.code(),
@@ -272,12 +285,12 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
 
 /// Queues a request on the connection. A gateway that reads nothing for long loses it. After an error the request was
 /// not sent.
-async fn queue(
+pub(crate) async fn queue(
     shared: &Shared,
     ready: &Arc<Ready>,
     request_id: RequestId,
     method: Method,
-    params: &Params,
+    params: &impl Serialize,
 ) -> Result<Dispatch, DispatchError> {
     let disconnected = || DispatchError::Disconnected {
         gateway_id: ready.gateway_id.to_string(),
