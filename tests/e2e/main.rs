@@ -8,6 +8,8 @@
     reason = "tests are read, not called, and a panic is their verdict"
 )]
 
+mod controlled;
+mod controller_kills;
 mod files;
 mod hostile_input;
 mod outbound;
