@@ -10,6 +10,7 @@
 
 mod controlled;
 mod controller_kills;
+mod controller_state;
 mod files;
 mod hostile_input;
 mod outbound;
