@@ -9,7 +9,10 @@
 )]
 
 mod cli_files;
+mod controlled;
+mod controller_kills;
 mod controller_restart;
+mod controller_state;
 mod duplicate;
 mod exec;
 mod files;

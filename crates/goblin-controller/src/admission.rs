@@ -4,7 +4,7 @@ use crate::error::ControllerError;
 use crate::service::Shared;
 use goblin_keys::compare;
 use goblin_link::controller_auth::{Claim, Evidence, PairingClaim};
-use goblin_ports::{GatewayRecord, SettingsExt, TrustMethod, secret, setting};
+use goblin_ports::{TrustMethod, secret};
 use goblin_protocol::Code;
 use goblin_redact::Redactor;
 
@@ -22,10 +22,8 @@ pub(crate) enum Admission {
 /// revocation cannot fall in between.
 pub(crate) async fn judge(shared: &Shared, claim: &Claim) -> Result<Admission, ControllerError> {
     use Admission::{Refused, Stranger, Trusted};
-    let records: Vec<GatewayRecord> = shared.settings.get_as(setting::GATEWAYS).await?.unwrap_or_default();
-    let record = records
-        .into_iter()
-        .find(|record| record.gateway_id == claim.gateway_id && record.trusted());
+    let records = shared.book.records(&*shared.settings).await?;
+    let record = records.get(&claim.gateway_id).filter(|record| record.trusted());
     let Some(record) = record else {
         return Ok(match &claim.evidence {
             Evidence::Key(offer) if shared.rejected(&offer.public_key) => Refused(Code::PairingRejected),

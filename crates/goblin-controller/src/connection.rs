@@ -9,7 +9,7 @@ use crate::options::Timing;
 use crate::pending::{Pending, Verdict};
 use crate::registry::{Live, Ready, Registry};
 use crate::service::Shared;
-use crate::{clock, liveness, pairing};
+use crate::{clock, liveness, pairing, recovery};
 use goblin_client::{Envelope, Observer};
 use goblin_keys::{compare, random};
 use goblin_link::controller_auth::{self, Claim, ControllerAuth, PairingClaim};
@@ -277,8 +277,9 @@ impl Observer for Witness {
     }
 
     fn closed(&self) {
-        self.registry.lost(&self.gateway_id, self.generation);
+        // In this order for the same reason as in [`Shared::lost`].
         self.tracker.interrupt();
+        self.registry.lost(&self.gateway_id, self.generation);
     }
 }
 
@@ -299,6 +300,7 @@ async fn run(
         gateway_id.clone(),
         shared.activity.clone(),
         shared.recorder.clone(),
+        shared.recovery.clone(),
     ));
     let generation = shared.registry.next_generation();
     let witness = Witness {
@@ -331,10 +333,21 @@ async fn run(
     }
     info!(gateway_id = %ready.gateway_id, connection_id = ready.connection_id, %peer, "a gateway is ready");
 
+    let lapse = async {
+        let mut lapse = std::pin::pin!(liveness::lapse(&ready, timing));
+        if shared.recovery.has(&ready.gateway_id) {
+            // Boxed, so that the many connections that have nothing to recover do not keep room for it.
+            tokio::select! {
+                () = &mut lapse => return,
+                () = Box::pin(recovery::recover(shared, &ready)) => {}
+            }
+        }
+        lapse.await;
+    };
     let ended = tokio::select! {
         // The task neither panics nor is it aborted; if it did, the connection would be lost all the same.
         reason = &mut reading => Some(reason.ok().flatten()),
-        () = liveness::lapse(&ready, timing) => None,
+        () = lapse => None,
         () = shared.closing.cancelled() => None,
     };
     let reason = match &ended {

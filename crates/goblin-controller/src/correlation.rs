@@ -3,6 +3,7 @@
 
 use crate::activity::ActivityLog;
 use crate::recorder::Recorder;
+use crate::recovery::{Recoverable, Recovery};
 use goblin_client::{Answer, Body, Envelope, Observer};
 use goblin_ports::TerminalReference;
 use goblin_protocol::digest::sha256_hex;
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
+use tracing::warn;
 
 /// Answers that leave the operation unresolved: it runs, its outcome is not known, or it has one that was withheld.
 const UNRESOLVED: [Code; 4] = [
@@ -21,9 +23,30 @@ const UNRESOLVED: [Code; 4] = [
     Code::InternalError,
 ];
 
+/// Refusals of a repetition that say nothing of the first request: it may have run.
+const PASSING: [Code; 3] = [
+    Code::OperationLimitReached,
+    Code::DaemonStopping,
+    Code::OperationIdConflict,
+];
+
+/// Why a request was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// Its id was not known.
+    First,
+    /// A caller repeated a known id.
+    Repeated,
+    /// To learn what became of what an earlier connection began.
+    Recovery,
+}
+
 struct Running {
     operation_id: Arc<str>,
+    sent: Sent,
     recorded: oneshot::Sender<()>,
+    accepted: bool,
+    recoverable: Option<Recoverable>,
 }
 
 /// The operations under way on one connection.
@@ -31,25 +54,58 @@ pub(crate) struct Tracker {
     gateway_id: Arc<str>,
     activity: Arc<ActivityLog>,
     recorder: Recorder,
+    recovery: Arc<Recovery>,
     running: Mutex<HashMap<RequestId, Running>>,
 }
 
 impl Tracker {
-    pub(crate) fn new(gateway_id: Arc<str>, activity: Arc<ActivityLog>, recorder: Recorder) -> Self {
+    pub(crate) fn new(
+        gateway_id: Arc<str>,
+        activity: Arc<ActivityLog>,
+        recorder: Recorder,
+        recovery: Arc<Recovery>,
+    ) -> Self {
         Self {
             gateway_id,
             activity,
             recorder,
+            recovery,
             running: Mutex::default(),
         }
     }
 
-    /// Expects the answer of a request. The receiver resolves once the answer is recorded, or will not be.
-    pub(crate) fn expect(&self, request_id: RequestId, operation_id: &str) -> oneshot::Receiver<()> {
+    /// Expects the answer of a request, which repeats a known id or not. The receiver resolves once the answer is
+    /// recorded, or will not be.
+    pub(crate) fn expect(
+        &self,
+        request_id: RequestId,
+        operation_id: &str,
+        repeated: bool,
+        recoverable: Recoverable,
+    ) -> oneshot::Receiver<()> {
+        let sent = if repeated { Sent::Repeated } else { Sent::First };
+        self.expect_as(sent, request_id, operation_id, Some(recoverable))
+    }
+
+    /// The same for a request that asks what became of an operation.
+    pub(crate) fn expect_recovery(&self, request_id: RequestId, operation_id: &str) -> oneshot::Receiver<()> {
+        self.expect_as(Sent::Recovery, request_id, operation_id, None)
+    }
+
+    fn expect_as(
+        &self,
+        sent: Sent,
+        request_id: RequestId,
+        operation_id: &str,
+        recoverable: Option<Recoverable>,
+    ) -> oneshot::Receiver<()> {
         let (recorded, receiver) = oneshot::channel();
         let running = Running {
             operation_id: operation_id.into(),
+            sent,
             recorded,
+            accepted: false,
+            recoverable,
         };
         self.running().insert(request_id, running);
         receiver
@@ -65,11 +121,18 @@ impl Tracker {
         self.running().len()
     }
 
-    /// The connection is lost. Whatever is expected now was interrupted. May be called again.
+    /// The connection is lost. Whatever is expected now was interrupted; what was accepted is kept for recovery. May be
+    /// called again.
     pub(crate) fn interrupt(&self) {
         let lost = std::mem::take(&mut *self.running());
         for running in lost.values() {
             self.activity.interrupted(&self.gateway_id, &running.operation_id);
+            if let Some(recoverable) = &running.recoverable
+                && running.accepted
+                && !self.recovery.keep(&self.gateway_id, &running.operation_id, recoverable)
+            {
+                warn!(gateway_id = %self.gateway_id, "an interrupted operation will not be asked for: too many are");
+            }
         }
     }
 
@@ -85,14 +148,23 @@ impl Tracker {
         let running = self.running().remove(request_id);
         let conclusion = Conclusion::of(answer);
         match running {
-            Some(Running { operation_id, recorded }) => {
+            Some(Running {
+                operation_id,
+                sent,
+                recorded,
+                ..
+            }) => {
                 let conclusion = conclusion.about(&operation_id);
                 // A refusal of a repetition says nothing about the first one, which still runs.
                 if answer.is_err() && self.runs(&operation_id) {
                     return;
                 }
-                self.conclude(&operation_id, &conclusion);
-                if conclusion.resolves() {
+                let passing = sent != Sent::First && conclusion.is_passing();
+                if !passing || sent != Sent::Recovery {
+                    self.conclude(&operation_id, &conclusion);
+                }
+                if conclusion.resolves() && !passing {
+                    self.recovery.forget(&self.gateway_id, &operation_id);
                     self.recorder.answered(conclusion.reference(&operation_id), recorded);
                 }
             }
@@ -116,6 +188,7 @@ impl Tracker {
     fn late(&self, operation_id: &str, conclusion: &Conclusion) {
         self.conclude(operation_id, conclusion);
         if conclusion.resolves() {
+            self.recovery.forget(&self.gateway_id, operation_id);
             self.recorder
                 .late(conclusion.reference(operation_id), self.gateway_id.clone());
         }
@@ -125,7 +198,15 @@ impl Tracker {
 impl Observer for Tracker {
     fn arrived(&self, envelope: &Envelope) {
         match &envelope.body {
-            Body::Accepted { operation_id, .. } => self.activity.running(&self.gateway_id, operation_id),
+            Body::Accepted {
+                request_id,
+                operation_id,
+            } => {
+                if let Some(running) = self.running().get_mut(request_id) {
+                    running.accepted = *running.operation_id == **operation_id;
+                }
+                self.activity.running(&self.gateway_id, operation_id);
+            }
             Body::Answer { request_id, answer } => self.answered(request_id, answer),
             // Where an answer is expected it tells the same a moment later.
             Body::Terminal { operation_id } if !self.runs(operation_id) => {
@@ -227,6 +308,10 @@ impl Conclusion {
 
     fn resolves(&self) -> bool {
         !UNRESOLVED.iter().any(|code| code.as_str() == self.outcome)
+    }
+
+    fn is_passing(&self) -> bool {
+        PASSING.iter().any(|code| code.as_str() == self.outcome)
     }
 
     fn reference(&self, operation_id: &str) -> TerminalReference {

@@ -2,7 +2,8 @@
 //! leaves. A consumer that goes away gives up the answer, never the operation or its record.
 
 use crate::clock;
-use crate::redaction;
+use crate::recovery::Recoverable;
+use crate::redaction::Screen;
 use crate::registry::{Live, Ready};
 use crate::service::Shared;
 use goblin_client::{Body, ClientError, Dispatch, Envelope};
@@ -11,7 +12,7 @@ use goblin_protocol::id::{Params, request_digest, valid_api_operation_id, valid_
 use goblin_protocol::request::{DeliveryBinding, Method};
 use goblin_protocol::trace::TraceContext;
 use goblin_protocol::{Code, RequestId};
-use goblin_redact::Redactor;
+use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -100,11 +101,21 @@ impl DispatchError {
 /// recorded.
 pub struct LiveDispatch {
     gateway_id: Arc<str>,
-    redactor: Redactor,
+    screen: Screen,
     operation_id: String,
     dispatch: Dispatch,
     recorded: Option<oneshot::Receiver<()>>,
-    ended: bool,
+    end: End,
+}
+
+/// How far a dispatch is.
+enum End {
+    /// More may come.
+    Open,
+    /// The connection was lost, which is to be told once all that came before is.
+    Lost,
+    /// Nothing comes any more.
+    Told,
 }
 
 impl LiveDispatch {
@@ -116,23 +127,34 @@ impl LiveDispatch {
     /// The next envelope: at most one `accepted`, events, and one answer as the last, whose end is on record by then.
     /// `None` after the answer and after an error.
     pub async fn next(&mut self) -> Option<Result<Envelope, DispatchError>> {
-        if self.ended {
-            return None;
-        }
-        let Some(envelope) = self.dispatch.next().await else {
-            self.ended = true;
-            return Some(Err(DispatchError::Disconnected {
-                gateway_id: self.gateway_id.to_string(),
-            }));
-        };
-        if matches!(envelope.body, Body::Answer { .. }) {
-            self.ended = true;
-            if let Some(recorded) = self.recorded.take() {
-                // An error means that there is nothing to record, or nobody to do it.
-                let _ = recorded.await;
+        loop {
+            if let Some(envelope) = self.screen.pop() {
+                return Some(Ok(envelope));
             }
+            match self.end {
+                End::Open => {}
+                End::Lost => {
+                    self.end = End::Told;
+                    return Some(Err(DispatchError::Disconnected {
+                        gateway_id: self.gateway_id.to_string(),
+                    }));
+                }
+                End::Told => return None,
+            }
+            let Some(envelope) = self.dispatch.next().await else {
+                self.end = End::Lost;
+                self.screen.finish();
+                continue;
+            };
+            if matches!(envelope.body, Body::Answer { .. }) {
+                self.end = End::Told;
+                if let Some(recorded) = self.recorded.take() {
+                    // An error means that there is nothing to record, or nobody to do it.
+                    let _ = recorded.await;
+                }
+            }
+            self.screen.push(envelope);
         }
-        Some(Ok(redaction::redact(&self.redactor, envelope)))
     }
 
     /// True when output was dropped because it was not taken for long.
@@ -185,11 +207,11 @@ pub(crate) async fn cancel(shared: &Shared, gateway_id: &str, operation_id: &str
     let dispatch = queue(shared, &ready, request_id, Method::Cancel, &params).await?;
     let live = LiveDispatch {
         gateway_id: ready.gateway_id.clone(),
-        redactor: ready.redactor.clone(),
+        screen: Screen::new(ready.redactor.clone()),
         operation_id: operation_id.to_owned(),
         dispatch,
         recorded: None,
-        ended: false,
+        end: End::Open,
     };
     live.collect().await
 }
@@ -231,7 +253,12 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
     let begun = shared.operations.begin(start, &clock::now_iso()).await?;
 
     let request_id = RequestId::text(&uuid::Uuid::new_v4().to_string());
+    // What is kept for a recovery holds no protected values.
+    let mut again = None;
     if params.get("protectedValues").is_some_and(|values| !values.is_null()) {
+        let mut without = params.clone();
+        without.remove("protectedValues");
+        again = Some(Arc::new(without));
         let binding = DeliveryBinding {
             gateway_id: gateway_id.clone(),
             connection_id: ready.connection_id.clone(),
@@ -241,24 +268,30 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
         let delivery = serde_json::to_value(binding).unwrap_or_default();
         params.insert("protectedDelivery".to_owned(), delivery);
     }
+    let params = Arc::new(params);
+    let recoverable = Recoverable {
+        method,
+        params: again.unwrap_or_else(|| params.clone()),
+    };
     shared.activity.begin(&gateway_id, &operation_id, kind);
-    let recorded = ready.tracker.expect(request_id.clone(), &operation_id);
-    match queue(&shared, &ready, request_id.clone(), method, &params).await {
+    let repeated = matches!(begun, Begin::Existing(_));
+    let recorded = ready
+        .tracker
+        .expect(request_id.clone(), &operation_id, repeated, recoverable);
+    match queue(&shared, &ready, request_id.clone(), method, &*params).await {
         Ok(dispatch) => Ok(LiveDispatch {
             gateway_id: ready.gateway_id.clone(),
-            redactor: ready.redactor.clone(),
+            screen: Screen::new(ready.redactor.clone()),
             operation_id,
             dispatch,
             recorded: Some(recorded),
-            ended: false,
+            end: End::Open,
         }),
         Err(error) => {
             // It certainly never left.
             ready.tracker.forget(&request_id);
             shared.activity.withdraw(&gateway_id, &operation_id);
-            if matches!(begun, Begin::Begun(_))
-                && let Err(error) = shared.operations.withdraw(&operation_id).await
-            {
+            if !repeated && let Err(error) = shared.operations.withdraw(&operation_id).await {
                 warn!(
                     gateway_id,
                     code = error.code(),
@@ -272,12 +305,12 @@ async fn send(shared: Arc<Shared>, ready: Arc<Ready>, request: DispatchRequest) 
 
 /// Queues a request on the connection. A gateway that reads nothing for long loses it. After an error the request was
 /// not sent.
-async fn queue(
+pub(crate) async fn queue(
     shared: &Shared,
     ready: &Arc<Ready>,
     request_id: RequestId,
     method: Method,
-    params: &Params,
+    params: &impl Serialize,
 ) -> Result<Dispatch, DispatchError> {
     let disconnected = || DispatchError::Disconnected {
         gateway_id: ready.gateway_id.to_string(),

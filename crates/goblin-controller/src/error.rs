@@ -45,6 +45,9 @@ pub enum ControllerError {
         "a gateway id is 1 to 255 letters, digits, dots, underscores and hyphens, and begins with a letter or digit"
     )]
     TargetIdInvalid,
+    /// The operation's id breaks the grammar of ids.
+    #[error("an operation id is 1 to 256 letters, digits, dots, underscores, colons and hyphens")]
+    OperationIdInvalid,
     /// The controller's id is blank or too long.
     #[error("a controller id is 1 to 255 characters")]
     ControllerIdInvalid,
@@ -79,6 +82,7 @@ impl ControllerError {
             Self::PortInvalid => "controller_port_invalid",
             Self::Bind { .. } => "controller_listen_failed",
             Self::TargetIdInvalid => "target_id_invalid",
+            Self::OperationIdInvalid => goblin_protocol::Code::OperationIdInvalid.as_str(),
             Self::ControllerIdInvalid => "controller_id_invalid",
             Self::GatewaySecretRequired => "gateway_secret_required",
             Self::PairingNotFound => "pairing_not_found",

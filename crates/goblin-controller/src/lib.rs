@@ -9,6 +9,7 @@
 
 mod activity;
 mod admission;
+mod book;
 mod clock;
 mod connection;
 mod correlation;
@@ -20,7 +21,9 @@ mod material;
 mod options;
 mod pairing;
 mod pending;
+mod provider;
 mod recorder;
+mod recovery;
 mod redaction;
 mod registry;
 mod service;
@@ -36,5 +39,8 @@ pub use goblin_client::{Body, Envelope};
 pub use listener::{ListenerState, TlsState};
 pub use options::{ControllerOptions, ListenAddress, Timing, TlsMaterial};
 pub use pairing::{Decision, PairingRequest};
+pub use provider::{
+    FilesystemCall, FilesystemOperation, FilesystemResult, ProcessCall, ProcessForm, ProviderError, ShellExecResult,
+};
 pub use registry::{GatewaySnapshot, Presence};
 pub use service::Controller;

@@ -102,6 +102,10 @@ pub struct Timing {
     pub send: Duration,
     /// For the last frames on a connection that closes.
     pub close: Duration,
+    /// Before an interrupted operation that still runs is asked for again; doubled each time.
+    pub recover_first: Duration,
+    /// The longest such pause.
+    pub recover_longest: Duration,
 }
 
 impl Default for Timing {
@@ -116,6 +120,8 @@ impl Default for Timing {
             rejected: Duration::from_secs(600),
             send: Duration::from_secs(30),
             close: Duration::from_secs(1),
+            recover_first: Duration::from_millis(500),
+            recover_longest: Duration::from_secs(30),
         }
     }
 }

@@ -272,10 +272,10 @@ pub(crate) async fn replace_record(
     record: Option<GatewayRecord>,
 ) -> Result<Option<GatewayRecord>, PortError> {
     shared
-        .settings
-        .update_list(setting::GATEWAYS, |list: &mut Vec<GatewayRecord>| {
+        .book
+        .change(&*shared.settings, |list| {
             let place = list.iter().position(|known| known.gateway_id == gateway_id);
-            Ok(match (place, record) {
+            match (place, record) {
                 (Some(place), Some(record)) => Some(std::mem::replace(&mut list[place], record)),
                 (Some(place), None) => Some(list.remove(place)),
                 (None, Some(record)) => {
@@ -283,7 +283,7 @@ pub(crate) async fn replace_record(
                     None
                 }
                 (None, None) => None,
-            })
+            }
         })
         .await
 }

@@ -1,6 +1,7 @@
 //! The façade, and what its parts share.
 
 use crate::activity::{ActivityLog, ActivityRecord};
+use crate::book::Book;
 use crate::dispatch::{self, Collected, DispatchError, DispatchRequest, LiveDispatch};
 use crate::error::ControllerError;
 use crate::listener::{self, Listener, ListenerState};
@@ -9,6 +10,7 @@ use crate::options::{ControllerOptions, REJECTED_MAX, TlsMaterial, UNAUTHENTICAT
 use crate::pairing::{self, Decision, PairingRequest};
 use crate::pending::Verdict;
 use crate::recorder::Recorder;
+use crate::recovery::Recovery;
 use crate::registry::{GatewaySnapshot, Live, Presence, Ready, Registry};
 use crate::trust;
 use crate::turns::Turns;
@@ -35,8 +37,10 @@ pub(crate) struct Shared {
     pub(crate) pair: KeyPair,
     pub(crate) listener: Listener,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) book: Book,
     pub(crate) activity: Arc<ActivityLog>,
     pub(crate) recorder: Recorder,
+    pub(crate) recovery: Arc<Recovery>,
     pub(crate) turns: Turns,
     pub(crate) unauthenticated: Arc<Semaphore>,
     /// Rejected keys, and until when.
@@ -49,8 +53,9 @@ impl Shared {
     /// The connection counts as lost from now on; its task ends.
     pub(crate) fn lost(&self, ready: &Ready) {
         ready.client.close();
-        self.registry.lost(&ready.gateway_id, ready.generation);
+        // First what was interrupted: the next connection, which may come as soon as this one is off the list, asks for it.
         ready.tracker.interrupt();
+        self.registry.lost(&ready.gateway_id, ready.generation);
     }
 
     /// Ends every connection.
@@ -127,8 +132,10 @@ impl Controller {
             pair,
             listener: Listener::default(),
             registry: Arc::default(),
+            book: Book::default(),
             activity: Arc::default(),
             recorder,
+            recovery: Arc::default(),
             turns: Turns::default(),
             unauthenticated: Arc::new(Semaphore::new(UNAUTHENTICATED_MAX)),
             rejected: Mutex::default(),
@@ -255,6 +262,15 @@ impl Controller {
         trust::list(&self.0.shared).await
     }
 
+    /// The trust record of one gateway.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn trust_of(&self, gateway_id: &str) -> Result<Option<GatewayRecord>, ControllerError> {
+        let shared = &self.0.shared;
+        Ok(shared.book.records(&*shared.settings).await?.get(gateway_id).cloned())
+    }
+
     /// Trusts a gateway by a shared secret, in place of whatever it was trusted by. Its live connection ends.
     ///
     /// # Errors
@@ -294,17 +310,19 @@ impl Controller {
     /// # Errors
     /// Those of the home.
     pub async fn gateways(&self) -> Result<Vec<GatewaySnapshot>, ControllerError> {
-        let trusted = trust::list(&self.0.shared).await?;
-        let mut snapshots = self.0.shared.registry.snapshots();
-        let unseen: Vec<_> = {
+        let shared = &self.0.shared;
+        let trusted = shared.book.records(&*shared.settings).await?;
+        let mut snapshots = shared.registry.snapshots();
+        let unseen: Vec<String> = {
             let seen: std::collections::HashSet<_> = snapshots.iter().map(|it| it.gateway_id.as_str()).collect();
             let unseen = trusted
-                .into_iter()
+                .list()
+                .iter()
                 .filter(|record| record.trusted() && !seen.contains(record.gateway_id.as_str()));
-            unseen.collect()
+            unseen.map(|record| record.gateway_id.clone()).collect()
         };
-        snapshots.extend(unseen.into_iter().map(|record| GatewaySnapshot {
-            gateway_id: record.gateway_id,
+        snapshots.extend(unseen.into_iter().map(|gateway_id| GatewaySnapshot {
+            gateway_id,
             presence: Presence::Disconnected,
             connected_at: None,
             last_seen_at: None,
@@ -350,7 +368,6 @@ impl Controller {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }

@@ -5,7 +5,7 @@ use crate::pairing::{remove_pending, replace_record};
 use crate::pending::Verdict;
 use crate::registry::Live;
 use crate::service::Shared;
-use goblin_ports::{GatewayRecord, Secret, SettingsExt, TrustMethod, secret, setting};
+use goblin_ports::{GatewayRecord, Secret, TrustMethod, secret};
 use tracing::{error, info};
 
 /// Longest controller id, in characters.
@@ -13,7 +13,7 @@ const CONTROLLER_ID_MAX: usize = 255;
 
 /// The trust records.
 pub(crate) async fn list(shared: &Shared) -> Result<Vec<GatewayRecord>, ControllerError> {
-    Ok(shared.settings.get_as(setting::GATEWAYS).await?.unwrap_or_default())
+    Ok(shared.book.records(&*shared.settings).await?.list().to_vec())
 }
 
 /// Trusts a gateway by a shared secret. The caller holds the gateway's turn.
@@ -60,10 +60,7 @@ pub(crate) async fn enrol(
 pub(crate) async fn revoke(shared: &Shared, gateway_id: &str) -> Result<GatewayRecord, ControllerError> {
     let live = shared.registry.live(gateway_id);
     let pending = remove_pending(shared, gateway_id).await?;
-    let known = list(shared)
-        .await?
-        .into_iter()
-        .find(|record| record.gateway_id == gateway_id);
+    let known = shared.book.records(&*shared.settings).await?.get(gateway_id).cloned();
     let mut record = match (known, pending, live) {
         (Some(record), _, _) => record,
         (None, Some(pending), _) => GatewayRecord::approved(gateway_id, &pending.controller_id, TrustMethod::Ed25519),
@@ -76,6 +73,7 @@ pub(crate) async fn revoke(shared: &Shared, gateway_id: &str) -> Result<GatewayR
     // The record alone decides; from here on nobody gets in.
     replace_record(shared, gateway_id, Some(record.clone())).await?;
     disconnect(shared, gateway_id);
+    shared.recovery.forget_gateway(gateway_id);
     info!(gateway_id, "a gateway was revoked");
     shared.secrets.clear(&secret::gateway(gateway_id)).await?;
     shared.secrets.clear(&secret::gateway_public_key(gateway_id)).await?;

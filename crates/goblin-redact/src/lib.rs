@@ -129,6 +129,11 @@ impl RedactStream {
         self.keep_from(decided, input);
     }
 
+    /// Whether bytes are held back whose fate the next ones decide.
+    pub fn holds(&self) -> bool {
+        self.held.len() > self.masked
+    }
+
     /// The stream has ended: appends what was held back. The stream starts anew.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let mut done = self.masked;
@@ -141,7 +146,7 @@ impl RedactStream {
     /// beginning of an occurrence whose rest nobody will see. Returns whether any byte was lost
     /// by that. The stream starts anew.
     pub fn abandon(&mut self) -> bool {
-        let lost = self.held.len() > self.masked;
+        let lost = self.holds();
         self.reset();
         lost
     }

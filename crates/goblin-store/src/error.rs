@@ -34,6 +34,18 @@ pub enum StoreError {
         /// Newest version this program knows.
         known: i64,
     },
+    /// There is no store to copy.
+    #[error("there is no store: {} does not exist", path.display())]
+    Absent {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// There is a store where one shall be made.
+    #[error("there is a store already: {} exists; nothing was changed", path.display())]
+    Exists {
+        /// A file of it.
+        path: PathBuf,
+    },
     /// The file is damaged, or was made by something else.
     #[error("{} is not a sound controller store: {reason}", path.display())]
     Corrupt {
@@ -82,6 +94,8 @@ impl StoreError {
             Self::Locked { .. } => "store_locked",
             Self::DirectoryExposed { .. } => "state_directory_exposed",
             Self::NewerVersion { .. } => "store_newer_version",
+            Self::Absent { .. } => "store_absent",
+            Self::Exists { .. } => "store_exists",
             Self::Corrupt { .. } => "store_corrupt",
             Self::KeyMissing { .. } => "secrets_key_missing",
             Self::KeyExposed { .. } => "secrets_key_exposed",

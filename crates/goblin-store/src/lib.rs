@@ -10,6 +10,7 @@
 //! for certain (`synchronous=NORMAL`): a power cut may cost the last of them, never the file. What a power cut takes
 //! the gateway's journal still answers.
 
+mod copies;
 mod error;
 mod key;
 mod operations;
@@ -30,6 +31,7 @@ use std::{
 
 use goblin_ports::PortError;
 
+pub use copies::{backup, restore};
 pub use error::StoreError;
 
 use key::KeySource;
@@ -48,7 +50,7 @@ pub struct Store {
 
 impl Store {
     /// Opens the store of a state directory, creating both where they are missing, and holds the directory's lock
-    /// until [`Store::close`] or drop. `key_file` names the key's file; without it the key is `secrets.key` in the
+    /// until [`Store::close`] or drop. A store of an older version is copied beside itself, then migrated. `key_file` names the key's file; without it the key is `secrets.key` in the
     /// directory, made on first start. `now` (ISO 8601) is recorded when the store is new.
     ///
     /// Every secret is opened once here, so a wrong key or an altered record shows at start-up.
@@ -56,14 +58,16 @@ impl Store {
     /// # Errors
     /// See [`StoreError`]; nothing that exists is overwritten by a failed opening.
     pub async fn open(directory: &Path, key_file: Option<&Path>, now: &str) -> Result<Self, StoreError> {
-        Self::open_bounded(directory, key_file, now, None).await
+        Self::open_as(directory, key_file, now, schema::MIGRATIONS, None).await
     }
 
-    /// As [`Store::open`], with the database held to so many pages where a bound is given.
-    async fn open_bounded(
+    /// As [`Store::open`], in the last of these versions, and with the database held to so many pages where a bound is
+    /// given.
+    async fn open_as(
         directory: &Path,
         key_file: Option<&Path>,
         now: &str,
+        migrations: &[&[&'static str]],
         pages_max: Option<u32>,
     ) -> Result<Self, StoreError> {
         let directory = StateDirectory::lock(directory)?;
@@ -73,7 +77,8 @@ impl Store {
             None => KeySource::Own(directory.path().join(key::KEY_FILE)),
         };
         let mut session = Session::connect(&database).await?;
-        let (sealer, sequence) = match prepare(&mut session, &directory, &key_source, now, pages_max).await {
+        let (sealer, sequence) = match prepare(&mut session, &directory, &key_source, now, migrations, pages_max).await
+        {
             Ok(prepared) => prepared,
             Err(error) => {
                 // Closed before the lock goes, so that no side file stays and the next opening meets no old connection.
@@ -94,16 +99,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`]; a half-written copy is removed.
     pub async fn backup(&self, target: &Path) -> Result<(), StoreError> {
-        let partial = state_directory::PartialFile::beside(target)?;
-        let text = state_directory::utf8(partial.path())?;
         let mut lent = self.slot.lend(Durability::Process).await?;
-        sqlx::query("VACUUM INTO $1")
-            .bind(text)
-            .execute(&mut lent.session.connection)
-            .await
-            .map_err(error::database)?;
+        copies::write(&mut lent.session, target).await?;
         lent.give_back();
-        partial.publish(target)
+        Ok(())
     }
 
     /// Folds the write-ahead log into the file, closes it and gives the directory's lock back. Calls that come later
@@ -124,9 +123,10 @@ async fn prepare(
     directory: &StateDirectory,
     key_source: &KeySource,
     now: &str,
+    migrations: &[&[&'static str]],
     pages_max: Option<u32>,
 ) -> Result<(Sealer, i64), StoreError> {
-    let version = schema::version(session, schema::MIGRATIONS.len()).await?;
+    let version = schema::version(session, migrations.len()).await?;
     let sealer = if version == 0 {
         Sealer::new(&key_source.load_or_create()?)?
     } else {
@@ -135,7 +135,10 @@ async fn prepare(
         sealer
     };
     session.tune(pages_max).await?;
-    schema::migrate(session, version, schema::MIGRATIONS, &sealer, now).await?;
+    if (1..migrations.len()).contains(&version) {
+        copies::before_migration(session, directory, version, now).await?;
+    }
+    schema::migrate(session, version, migrations, &sealer, now).await?;
     if version == 0 {
         directory.sync()?;
     }

@@ -1,5 +1,7 @@
 //! `node-goblin controller`: putting the controller together and running it until it is told to end.
 
+mod copies;
+
 use crate::api::SOCKET_FILE;
 use crate::interrupts::Interrupts;
 use crate::place::Place;
@@ -47,6 +49,8 @@ Examples:
 
 Exit codes: 0 when it was told to end, 1 when it could not start.")]
 pub struct ControllerArguments {
+    #[command(subcommand)]
+    task: Option<copies::Task>,
     #[command(flatten)]
     place: Place,
     /// Address that gateways connect to; port 0 lets the system choose
@@ -141,8 +145,11 @@ fn pem(path: &Path) -> anyhow::Result<Zeroizing<String>> {
     read().with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Runs the controller until it is told to end.
+/// Runs the controller until it is told to end, or a task about its state.
 pub fn run(arguments: ControllerArguments) -> anyhow::Result<ExitCode> {
+    if let Some(task) = arguments.task {
+        return copies::run(task, &arguments.place);
+    }
     logging::start("info");
     // Its memory holds the secrets of every gateway.
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {

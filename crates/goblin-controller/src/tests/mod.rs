@@ -1,6 +1,7 @@
 //! The controller over real sockets, with a gateway of our own that says whatever a test wants.
 
 mod authentication;
+mod book;
 mod bounds;
 mod dispatching;
 mod gateway;
@@ -8,7 +9,9 @@ mod home;
 mod hostile;
 mod liveness;
 mod pairing;
+mod provider;
 mod recording;
+mod recovery;
 mod redaction;
 mod trust;
 

@@ -4,9 +4,12 @@ use goblin_ports::{Operations, PortError, Settings, SettingsExt, TerminalReferen
 use serde_json::json;
 
 use super::*;
+use crate::schema::MIGRATIONS;
 
 async fn open_small(directory: &Path, pages: u32) -> Store {
-    Store::open_bounded(directory, None, NOW, Some(pages)).await.unwrap()
+    Store::open_as(directory, None, NOW, MIGRATIONS, Some(pages))
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -94,7 +97,7 @@ async fn a_full_store_fails_the_call_and_serves_on() {
 #[tokio::test]
 async fn a_new_store_that_does_not_fit_opens_once_it_does() {
     let scratch = scratch();
-    let error = Store::open_bounded(scratch.path(), None, NOW, Some(3))
+    let error = Store::open_as(scratch.path(), None, NOW, MIGRATIONS, Some(3))
         .await
         .err()
         .unwrap();

@@ -1,5 +1,6 @@
 //! The suites over the embedded store, and what only a store with files can get wrong.
 
+mod copies;
 mod crash;
 mod files;
 mod full;
