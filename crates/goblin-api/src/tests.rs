@@ -114,3 +114,15 @@ fn records_have_exactly_the_documented_members() {
                "endedAt": null, "durationMs": null})
     );
 }
+
+#[test]
+fn a_change_of_an_agent_tells_null_from_absent() {
+    let absent: AgentChange = serde_json::from_str("{}").unwrap();
+    assert_eq!(absent.execution_environment, None);
+    let null: AgentChange = serde_json::from_str(r#"{"executionEnvironment":null}"#).unwrap();
+    assert_eq!(null.execution_environment, Some(None));
+    for (change, text) in [(absent, "{}"), (null, r#"{"executionEnvironment":null}"#)] {
+        assert_eq!(serde_json::to_string(&change).unwrap(), text);
+    }
+    assert_eq!(routes::agent_processes("a/b", false), "/api/agents/a%2Fb/processes");
+}
