@@ -281,6 +281,7 @@ async fn tell(
             api: &api,
             order: &order,
             form: Form::Output,
+            recovery: None,
         };
         let ended = session.run(Outputs::standard(), interrupts).await?;
         code = ended.conclude(&order);

@@ -69,6 +69,15 @@ impl ApiError {
         }
     }
 
+    /// True for what may pass by itself: the controller restarts, the way to it is cut, or the gateway is away.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NotRunning { .. } | Self::Unreachable { .. } | Self::Broken(_) | Self::Cut(_) => true,
+            Self::Refused { status, .. } => matches!(status, 429 | 500 | 502..=504),
+            _ => false,
+        }
+    }
+
     /// The error of a request about a gateway; what the controller refused is said to be about that.
     pub fn about(self, gateway: &str) -> anyhow::Error {
         match self {

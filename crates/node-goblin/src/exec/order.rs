@@ -41,6 +41,7 @@ impl Order {
             timeout: TIMEOUT_DEFAULT,
             max_output: None,
             id: None,
+            no_recover: true,
             json: false,
             shell,
             program,
