@@ -11,10 +11,9 @@ pub use order::Order;
 pub use recovery::Patience;
 pub use session::{Form, Session};
 
-use crate::api::Api;
+use crate::endpoint::Endpoint;
 use crate::interrupts::Interrupts;
 use crate::outputs::Outputs;
-use crate::place::Place;
 use crate::{ids, runtime, units};
 use clap::Args;
 use std::process::ExitCode;
@@ -47,7 +46,7 @@ Exit codes: that of the command, and
   128 + N  signal N ended it")]
 pub struct ExecArguments {
     #[command(flatten)]
-    place: Place,
+    endpoint: Endpoint,
     /// Id of the gateway that runs it
     #[arg(value_parser = ids::gateway)]
     gateway: String,
@@ -85,7 +84,7 @@ pub struct ExecArguments {
 
 /// Runs a command on a gateway.
 pub fn run(arguments: ExecArguments) -> anyhow::Result<ExitCode> {
-    let directory = arguments.place.directory()?;
+    let api = arguments.endpoint.api()?;
     let form = if arguments.json { Form::Envelopes } else { Form::Output };
     let recovery = (!arguments.no_recover).then(Patience::default);
     let order = Order::new(arguments, &|name| std::env::var_os(name))?;
@@ -93,7 +92,7 @@ pub fn run(arguments: ExecArguments) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(async {
         let mut interrupts = Interrupts::watch()?;
         let session = Session {
-            api: &Api::local(&directory),
+            api: &api,
             order: &order,
             form,
             recovery,
