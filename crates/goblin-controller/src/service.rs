@@ -154,6 +154,12 @@ impl Controller {
         self.0.shared.listener.address()
     }
 
+    /// TLS of a web server that shows the listener's certificate, whichever it is now, and asks for none. `None` while
+    /// the listener does not run.
+    pub fn web_tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        self.0.shared.listener.web_tls()
+    }
+
     /// The listener's state.
     ///
     /// # Errors

@@ -90,6 +90,12 @@ mod tests {
         let listening = |address| Arguments::try_parse_from(["node-goblin", "controller", "--listen", address]).is_ok();
         assert!(listening("0.0.0.0:0") && listening("[::1]:7443"));
         assert!(!listening("7443") && !listening("::1:7443"));
+        let http = |address| Arguments::try_parse_from(["node-goblin", "controller", "--http", address]).is_ok();
+        assert!(http("off") && http("[::]:0") && !http("7480") && !http(""));
+        let given =
+            |words: &[&str]| Arguments::try_parse_from([&["node-goblin", "controller"], words].concat()).is_ok();
+        assert!(given(&["--http-cert", "c", "--http-key", "k"]) && !given(&["--http-cert", "c"]));
+        assert!(given(&["--http-tls", "on"]) && !given(&["--http-tls", "maybe"]));
         let waiting = |span| Arguments::try_parse_from(["node-goblin", "controller", "--auth-timeout", span]).is_ok();
         assert!(waiting("90") && waiting("5m") && !waiting("0"));
     }

@@ -176,6 +176,8 @@ async fn tell(
         &text(&controller_dir)?,
         "--listen",
         "127.0.0.1:0",
+        "--http",
+        "off",
     ]
     .map(str::to_owned);
     show_command(&program, &words)?;

@@ -5,21 +5,25 @@ mod dispatch;
 mod gateways;
 mod operations;
 mod pairings;
+mod tokens;
 mod trust;
 
 use crate::answer::Failure;
-use crate::body::BODY_MAX;
-use axum::Router;
+use crate::auth::{Door, enter};
+use crate::body::{BODY_MAX, BodyWithin};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{DefaultBodyLimit, Path, Request};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
+use axum::{Extension, Router};
 use futures_util::FutureExt;
-use goblin_api::routes::{HEALTHZ, PREFIX, template};
+use goblin_api::routes::{HEALTHZ, LOGIN, LOGOUT, PREFIX, TOKEN, TOKENS, template};
 use goblin_controller::Controller;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 use tracing::error;
 
 /// The API over a controller. It lets everybody in: identity is a matter of the door in front of it.
@@ -47,6 +51,22 @@ pub fn router(controller: Controller) -> Router {
         .fallback(async || Failure::not_found())
         .method_not_allowed_fallback(async || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"))
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn(contain_panics))
+}
+
+/// The API, tokens and logins included, behind the door that decides who may call what.
+pub(crate) fn guarded(controller: Controller, door: Arc<Door>, body_within: Duration) -> Router {
+    Router::new()
+        .route(LOGIN, post(tokens::log_in))
+        .route(LOGOUT, post(tokens::log_out))
+        .route(TOKENS, get(tokens::list).post(tokens::create))
+        .route(TOKEN, delete(tokens::revoke))
+        .method_not_allowed_fallback(async || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(door.clone())
+        .merge(router(controller))
+        .layer(Extension(BodyWithin(body_within)))
+        .layer(from_fn_with_state(door, enter))
         .layer(from_fn(contain_panics))
 }
 

@@ -2,7 +2,7 @@
 
 use super::PATIENCE;
 use bytes::Bytes;
-use goblin_api::routes::PREFIX;
+use goblin_api::routes::{PREFIX, TOKENS};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -44,10 +44,18 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Response<Incoming> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{PREFIX}{path}"))
-            .header("host", "local");
+        self.send_to(method, &format!("{PREFIX}{path}"), headers, body).await
+    }
+
+    /// Sends any request.
+    async fn send_to(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        let mut request = Request::builder().method(method).uri(path).header("host", "local");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -62,11 +70,22 @@ impl Client {
 
     /// Sends JSON, or nothing for null; gives status and answer.
     pub(super) async fn json(&mut self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        self.at_root(method, &format!("{PREFIX}{path}"), body).await
+    }
+
+    /// The tokens that there are.
+    pub(super) async fn tokens(&mut self) -> Vec<Value> {
+        let (_, answer) = self.at_root(Method::GET, TOKENS, &Value::Null).await;
+        answer["tokens"].as_array().unwrap().clone()
+    }
+
+    /// As [`Client::json`], with a whole path.
+    pub(super) async fn at_root(&mut self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
         let (headers, body) = match body {
             Value::Null => (vec![], String::new()),
             body => (vec![("content-type", "application/json")], body.to_string()),
         };
-        answer(self.send(method, path, &headers, body).await).await
+        answer(self.send_to(method, path, &headers, body).await).await
     }
 
     pub(super) async fn get(&mut self, path: &str) -> Value {
