@@ -5,7 +5,7 @@ use crate::dispatch::{self, Collected, DispatchError, DispatchRequest, LiveDispa
 use crate::error::ControllerError;
 use crate::listener::{self, Listener, ListenerState};
 use crate::material;
-use crate::options::{ControllerOptions, HANDSHAKES_MAX, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
+use crate::options::{ControllerOptions, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
 use crate::pairing::{self, Decision, PairingRequest};
 use crate::pending::Verdict;
 use crate::recorder::Recorder;
@@ -39,7 +39,6 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) turns: Turns,
     pub(crate) unauthenticated: Arc<Semaphore>,
-    pub(crate) handshakes: Semaphore,
     /// Rejected keys, and until when.
     rejected: Mutex<HashMap<String, Instant>>,
     pub(crate) tasks: TaskTracker,
@@ -132,7 +131,6 @@ impl Controller {
             recorder,
             turns: Turns::default(),
             unauthenticated: Arc::new(Semaphore::new(UNAUTHENTICATED_MAX)),
-            handshakes: Semaphore::new(HANDSHAKES_MAX),
             rejected: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),

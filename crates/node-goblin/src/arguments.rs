@@ -7,9 +7,12 @@ use std::path::Path;
 /// The name under which the program is the gateway.
 const SECOND_NAME: &str = "burrow-host-gateway";
 
+/// What `--version` says: version, commit, day.
+const LONG_VERSION: &str = env!("NODE_GOBLIN_LONG_VERSION");
+
 /// Runs work on other hosts, for agents and automation.
 #[derive(Debug, Parser)]
-#[command(name = "node-goblin", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "node-goblin", version, long_version = LONG_VERSION, max_term_width = 100)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -18,6 +21,7 @@ pub struct Arguments {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and clap can't flatten a box")]
 pub enum Command {
     /// Try it all in one go: a controller and a gateway on this machine, paired, and a command run.
     Quickstart(crate::quickstart::QuickstartArguments),
@@ -49,6 +53,12 @@ pub enum Command {
     Login(crate::login::LoginArguments),
     /// Forget a login.
     Logout(crate::logout::LogoutArguments),
+    /// Write manual pages and shell completions.
+    #[command(hide = true)]
+    Documents(crate::documents::DocumentsArguments),
+    /// An operator's command on this host.
+    #[command(flatten)]
+    Host(crate::host::HostCommand),
 }
 
 /// Inserts `gateway` where the program was called by its second name without a command.
@@ -76,11 +86,18 @@ mod tests {
 
     #[test]
     fn every_command_says_what_it_ends_with_and_shows_an_example() {
-        for command in Arguments::command().get_subcommands_mut() {
+        for command in Arguments::command()
+            .get_subcommands_mut()
+            .filter(|command| !command.is_hide_set())
+        {
             let name = command.get_name().to_owned();
             let help = command.render_help().to_string();
-            assert!(name == "gateway" || help.contains("Exit codes: "), "{name}");
-            assert!(name == "gateway" || help.contains("Example"), "{name}");
+            let of_the_host = matches!(
+                name.as_str(),
+                "gateway" | "configure" | "connect" | "status" | "pairing-code" | "unpair" | "uninstall" | "doctor"
+            );
+            assert!(of_the_host || help.contains("Exit codes: "), "{name}");
+            assert!(of_the_host || help.contains("Example"), "{name}");
         }
     }
 

@@ -97,7 +97,7 @@ pub fn run(arguments: ExecArguments) -> anyhow::Result<ExitCode> {
             form,
             recovery,
         };
-        session.run(Outputs::standard(), &mut interrupts).await
+        session.run(Outputs::spooled(), &mut interrupts).await
     })?;
     Ok(ExitCode::from(ended.conclude(&order)))
 }

@@ -283,7 +283,7 @@ async fn tell(
             form: Form::Output,
             recovery: None,
         };
-        let ended = session.run(Outputs::standard(), interrupts).await?;
+        let ended = session.run(Outputs::spooled(), interrupts).await?;
         code = ended.conclude(&order);
         let style = if code == 0 { GOOD } else { BAD };
         // A terminal has the summary already.

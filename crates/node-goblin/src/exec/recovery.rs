@@ -91,6 +91,8 @@ pub async fn look(api: &Api, gateway: &str, operation_id: &str, began: bool) -> 
             false => Verdict::Send,
             true => lost("the controller has no record of the operation any more"),
         },
+        // An older controller has no such route. What was accepted may be asked for all the same.
+        Ok(Err(ApiError::Refused { status: 404, body })) if body.error == "not_found" && began => Verdict::Repeat,
         Ok(Err(error)) => lost(error.to_string()),
     }
 }
