@@ -7,7 +7,7 @@
 
 use crate::api::{Api, ApiError, explained};
 use crate::exec::ending::{How, Outcome};
-use goblin_api::{Activity, ActivityState, CorrelationState, OperationAnswer, routes};
+use goblin_api::{Activity, ActivityState, CorrelationState, OperationAnswer, TrustListing, routes};
 use goblin_client::RemoteError;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -146,6 +146,19 @@ fn refusal(code: String) -> RemoteError {
 
 fn lost(why: impl Into<String>) -> Verdict {
     Verdict::Over(How::Lost(why.into()))
+}
+
+/// True when an operator shut the gateway out: it will not come back.
+pub async fn is_shut_out(api: &Api, gateway: &str) -> bool {
+    let path = routes::trust();
+    match timeout(ANSWER_WITHIN, api.get::<TrustListing>(&path)).await {
+        Ok(Ok(listing)) => {
+            let mut records = listing.gateways.iter();
+            records.any(|record| record.gateway_id == gateway && record.revoked)
+        }
+        // Whoever may not look goes on waiting.
+        _ => false,
+    }
 }
 
 /// What a cancel in the middle of a recovery came to: an error is why it has to be sent again.

@@ -194,6 +194,16 @@ impl Session<'_> {
                 None => return How::Left,
                 Some(Err(error)) if error.may_pass() => {
                     why = error.to_string();
+                    let away = [Code::GatewayNotConnected, Code::GatewayNotReady];
+                    if away.iter().any(|code| code.as_str() == error.code()) {
+                        match unless_left(recovery::is_shut_out(self.api, gateway), interrupts, asked).await {
+                            None => return How::Left,
+                            Some(true) => {
+                                return How::Lost("the gateway was shut out; it does not come back".to_owned());
+                            }
+                            Some(false) => {}
+                        }
+                    }
                     continue;
                 }
                 Some(Err(error)) => return How::Lost(error.to_string()),

@@ -49,6 +49,12 @@ fn running() -> Pieces {
     record("dispatching", json!(null), vec![activity])
 }
 
+fn trust(revoked: bool) -> Pieces {
+    let record = json!({"gatewayId": "w", "controllerId": "c", "status": "approved", "approved": !revoked, "revoked": revoked,
+        "trusted": !revoked, "method": "ed25519"});
+    answer(200, &json!({"ok": true, "gateways": [record]}).to_string())
+}
+
 fn secret_order() -> Order {
     let line = CommandLine::parse_from(["exec", "w", "--id", "o", "--secret", "TOKEN", "x"]);
     Order::new(line.arguments, &|_| Some("hunter2".into())).unwrap()
@@ -67,6 +73,7 @@ fn asked(requests: &[crate::api::scripted::Received]) -> String {
         .map(|request| match request.head.split(' ').nth(1).unwrap() {
             "/api/mods/node-goblin/gateways/w/processes" => "run",
             "/api/mods/node-goblin/operations/o" => "look",
+            "/api/mods/node-goblin/gateway-trust" => "trust",
             "/api/mods/node-goblin/gateways/w/operations/o/cancel" => "cancel",
             other => panic!("{other}"),
         })
@@ -118,6 +125,7 @@ async fn a_cut_stream_goes_on_where_it_was_cut_and_secrets_go_once() {
             dropped(),
             dispatching(),
             answer(503, r#"{"ok":false,"error":"gateway_not_connected"}"#),
+            trust(false),
             dispatching(),
             lines(&[&response(&[("exitCode", "7")], true)]),
         ],
@@ -129,7 +137,7 @@ async fn a_cut_stream_goes_on_where_it_was_cut_and_secrets_go_once() {
         (7, "kept", "kept too")
     );
     assert!(ran.ended.recovered && !ran.ended.unrecovered);
-    assert_eq!(asked(&requests), "run look run look look look run look run");
+    assert_eq!(asked(&requests), "run look run look look look run trust look run");
     for request in &requests[1..] {
         assert!(!request.body.contains("hunter2") && !request.body.contains("protectedValues"));
     }
@@ -159,6 +167,15 @@ async fn a_lost_gateway_is_waited_for() {
         format!("{ACCEPTED}\n{}\n", response(&[], true)),
         "whoever reads envelopes sees one answer, the last"
     );
+}
+
+#[tokio::test]
+async fn a_gateway_that_was_shut_out_is_not_waited_for() {
+    let away = answer(503, r#"{"ok":false,"error":"gateway_not_connected"}"#);
+    let first = lines(&[ACCEPTED, GATEWAY_LOST]);
+    let (ran, requests) = recovered(vec![first, dispatching(), away, trust(true)], &order(&["x"])).await;
+    assert_eq!((ran.code, asked(&requests).as_str()), (125, "run look run trust"));
+    assert!(matches!(&ran.ended.how, ending::How::Lost(why) if why.contains("shut out")));
 }
 
 #[tokio::test]
