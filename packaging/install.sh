@@ -18,7 +18,8 @@ if [ -z "$ROOT" ] && [ "$(id -u)" -ne 0 ]; then
     fail "installing needs root: sudo $0"
 fi
 [ -z "$ROOT" ] || export BURROW_GATEWAY_ROOT="$ROOT"
-if [ -e "$ROOT/var/lib/dpkg/info/burrow-host-gateway.list" ]; then
+# dpkg's list of files outlives a removal, its checksums do not.
+if [ -e "$ROOT/var/lib/dpkg/info/burrow-host-gateway.md5sums" ]; then
     fail "this host has the Debian package: install the newer .deb, or apt remove burrow-host-gateway first"
 fi
 [ -x "$here/node-goblin" ] || fail "$here/node-goblin is missing: run this from the unpacked archive"

@@ -14,7 +14,7 @@ fail() {
 if [ -z "$ROOT" ] && [ "$(id -u)" -ne 0 ]; then
     fail "uninstalling needs root: sudo $0"
 fi
-if [ -e "$ROOT/var/lib/dpkg/info/burrow-host-gateway.list" ]; then
+if [ -e "$ROOT/var/lib/dpkg/info/burrow-host-gateway.md5sums" ]; then
     fail "this host has the Debian package: apt remove burrow-host-gateway"
 fi
 if [ -z "$ROOT" ] && { [ -n "${SYSTEMCTL:-}" ] || [ -d /run/systemd/system ]; }; then

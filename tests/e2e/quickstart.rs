@@ -71,6 +71,21 @@ fn it_runs_until_ctrl_c_and_its_commands_work_meanwhile() {
 }
 
 #[test]
+fn it_ends_when_told_to_in_the_middle_of_its_command() {
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let place = tempfile::tempdir().unwrap();
+        let run = start(place.path(), &["--yes", "--", "sh", "-c", "echo up; exec sleep 60"]);
+        run.prints("up\n");
+        run.signal(name);
+        let ended = run.end();
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert!(!ended.text().contains("Now you"), "{}", ended.text());
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        assert_eq!(processes_of(&place.path().display().to_string()), [""; 0]);
+    }
+}
+
+#[test]
 fn its_processes_end_with_it_however_it_ends() {
     let place = tempfile::tempdir().unwrap();
     let run = start(place.path(), &["--yes"]);

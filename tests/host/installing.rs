@@ -229,7 +229,7 @@ fn a_destination_must_be_a_folder_that_can_be_written() {
 #[test]
 fn a_debian_installation_is_left_to_dpkg() {
     let staging = Staging::installed();
-    staging.write("/var/lib/dpkg/info/burrow-host-gateway.list", "");
+    staging.write("/var/lib/dpkg/info/burrow-host-gateway.md5sums", "");
     for output in [staging.install(), staging.uninstall(), staging.goblin(&["uninstall"])] {
         assert!(
             !output.status.success() && said(&output).contains("apt remove"),

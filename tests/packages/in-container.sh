@@ -43,7 +43,7 @@ exec >/exchange/log 2>&1
 step "the Debian package, on systemd $(systemctl --version | head -n 1)"
 dpkg -i /packages/*.deb
 [ "$(property ActiveState)" = inactive ] || fail "the installer started the service"
-systemd-analyze verify /usr/lib/systemd/system/$UNIT
+systemd-analyze verify --man=no /usr/lib/systemd/system/$UNIT
 
 step "configure, connect"
 # Line ends of another system and spaces at the end are no obstacle to systemd either.

@@ -20,10 +20,10 @@ use tracing::{debug, warn};
 use zeroize::Zeroizing;
 
 /// Connections at once. Further ones wait in the system's queue.
-pub(crate) const CONNECTIONS_MAX: usize = 1024;
+pub(crate) const CONNECTIONS_MAX: usize = 4096;
 
-/// Connections of one peer at once. Further ones are closed.
-pub(crate) const OF_ONE_PEER_MAX: usize = 512;
+/// Connections of one peer at once, which may be a proxy for many. Further ones are closed.
+pub(crate) const OF_ONE_PEER_MAX: usize = 3072;
 
 /// TLS handshakes at once.
 const HANDSHAKES_MAX: usize = 64;

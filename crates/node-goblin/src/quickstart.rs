@@ -285,6 +285,10 @@ async fn tell(
         };
         let ended = session.run(Outputs::spooled(), interrupts).await?;
         code = ended.conclude(&order);
+        // Who asked the command to end meant all of it.
+        if let Some(interrupt) = ended.asked {
+            return Err(Stopped(interrupt).into());
+        }
         let style = if code == 0 { GOOD } else { BAD };
         // A terminal has the summary already.
         if terminal::watched() {

@@ -13,6 +13,7 @@ mod hosts;
 mod request;
 mod sessions;
 mod tokens;
+mod until;
 
 pub(crate) use about::{about, acted_by};
 pub(crate) use hosts::Hosts;
@@ -150,8 +151,15 @@ pub(crate) async fn enter(State(door): State<Arc<Door>>, mut request: Request, n
                 about: about.clone(),
             });
             let stranger = matches!(caller, Caller::Stranger(_));
+            let held = match &caller {
+                Caller::Token { known, .. } => Some(known.clone()),
+                Caller::Socket { .. } | Caller::Stranger(_) => None,
+            };
             request.extensions_mut().insert(caller);
-            let response = about.clone().listening(next.run(request)).await;
+            let mut response = about.clone().listening(next.run(request)).await;
+            if let Some(known) = held {
+                response = until::while_holding(response, known, now);
+            }
             if stranger && response.status() == StatusCode::UNAUTHORIZED {
                 if let Some(noting) = noting {
                     noting.forget();

@@ -10,6 +10,8 @@ use goblin_protocol::time::{from_iso8601, iso8601};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Tokens at once; those that expired make room for new ones.
 const TOKENS_MAX: usize = 1024;
@@ -71,6 +73,8 @@ pub(crate) struct Known {
     pub(crate) digest: Digest,
     /// Epoch milliseconds.
     expires: Option<i64>,
+    /// Cancelled once it holds no more by somebody's word.
+    pub(crate) revoked: CancellationToken,
 }
 
 impl Known {
@@ -88,7 +92,16 @@ impl Known {
             record,
             digest,
             expires,
+            revoked: CancellationToken::new(),
         })
+    }
+
+    /// How long it holds after `now` unless it is revoked; `None` for ever.
+    pub(crate) fn left(&self, now: i64) -> Option<Duration> {
+        let expires = self.expires?;
+        Some(Duration::from_millis(
+            u64::try_from(expires.saturating_sub(now)).unwrap_or(0),
+        ))
     }
 
     pub(crate) fn has_expired(&self, now: i64) -> bool {
@@ -157,6 +170,7 @@ impl Book {
             record,
             digest,
             expires,
+            revoked: CancellationToken::new(),
         });
         self.change(|all, by_digest| {
             all.push(known.clone());
@@ -197,6 +211,7 @@ impl Book {
             all.retain(|other| other.digest != known.digest);
             by_digest.remove(&known.digest);
         });
+        known.revoked.cancel();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod gateway;
 mod requests;
 mod serving;
 mod session;
+mod transport;
 mod web;
 
 use crate::server::{Patience, Tuning, serve_with};

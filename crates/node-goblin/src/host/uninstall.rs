@@ -5,12 +5,12 @@ use anyhow::{Context, bail};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Where Debian's package notes its files.
-const DEBIAN_LIST: &str = "/var/lib/dpkg/info/burrow-host-gateway.list";
+/// What dpkg keeps as long as the package is installed; its list of files outlives a removal.
+const DEBIAN_SUMS: &str = "/var/lib/dpkg/info/burrow-host-gateway.md5sums";
 
 pub fn run(layout: &Layout) -> anyhow::Result<ExitCode> {
     layout.require_root("uninstall")?;
-    if layout.path(DEBIAN_LIST).exists() {
+    if layout.path(DEBIAN_SUMS).exists() {
         bail!(
             "this host has the Debian package: apt remove burrow-host-gateway keeps configuration and state, apt purge removes them"
         );
