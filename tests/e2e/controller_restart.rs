@@ -31,7 +31,7 @@ fn an_operation_survives_its_connection_and_is_replayed_by_its_id() {
     let (gate, count) = (fleet.path("gate"), fleet.path("count"));
     let command =
         format!("echo x >> {count}; echo begun; until [ -e {gate} ]; do sleep 0.02; done; echo ended; exit 5");
-    let words = ["exec", "host-1", "--id", "op", "--shell", &command];
+    let words = ["exec", "host-1", "--no-recover", "--id", "op", "--shell", &command];
     let run = fleet.begin(&words);
     run.prints("begun\n");
     line.cut();
@@ -70,7 +70,7 @@ fn a_paired_host_comes_back_to_a_controller_that_restarts() {
     fleet.admit("host-1");
     let gate = fleet.path("gate");
     let command = format!("echo begun; until [ -e {gate} ]; do sleep 0.02; done; echo ended");
-    let words = ["exec", "host-1", "--id", "op", "--shell", &command];
+    let words = ["exec", "host-1", "--no-recover", "--id", "op", "--shell", &command];
     let run = fleet.begin(&words);
     run.prints("begun\n");
     // As a crash: nothing is said to anybody.
@@ -118,7 +118,7 @@ fn a_controller_that_is_told_to_end_lets_a_command_finish() {
     fleet.serve_again();
     let _host = gateway(fleet.port, "host-2", &fleet.state_of("host-2"), |_| ());
     fleet.admit("host-2");
-    let run = fleet.begin(&["exec", "host-2", "--shell", "echo begun; exec sleep 60"]);
+    let run = fleet.begin(&["exec", "host-2", "--no-recover", "--shell", "echo begun; exec sleep 60"]);
     run.prints("begun\n");
     fleet.controller.signal("TERM");
     fleet.controller.logged("the controller ends");
@@ -163,7 +163,15 @@ fn a_host_that_crashed_says_what_it_knows() {
     let done = ["exec", "host-1", "--id", "done", "--shell", "echo $$; exit 2"];
     let first = fleet.run(&done);
     assert_eq!(first.code, Some(2));
-    let words = ["exec", "host-1", "--id", "op", "--shell", "echo $$; exec sleep 60"];
+    let words = [
+        "exec",
+        "host-1",
+        "--no-recover",
+        "--id",
+        "op",
+        "--shell",
+        "echo $$; exec sleep 60",
+    ];
     let run = fleet.begin(&words);
     run.prints("\n");
     let pid = run.printed();

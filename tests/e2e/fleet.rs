@@ -189,7 +189,14 @@ pub fn gateway(port: u16, id: &str, state: &Path, configure: impl FnOnce(&mut Co
 pub fn controller_command(state: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command
-        .args(["controller", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir"])
+        .args([
+            "controller",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--state-dir",
+        ])
         .arg(state)
         .env_remove("RUST_LOG");
     command
@@ -201,6 +208,8 @@ pub struct Fleet {
     pub controller: Running,
     /// Where it listens for gateways.
     pub port: u16,
+    /// Where it serves HTTP.
+    pub http_port: u16,
 }
 
 impl Fleet {
@@ -211,28 +220,37 @@ impl Fleet {
     /// A controller with further flags.
     pub fn with(configure: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (controller, port) = Self::serve(folder.path(), configure);
+        let (controller, port, http_port) = Self::serve(folder.path(), configure);
         Self {
             folder,
             controller,
             port,
+            http_port,
         }
     }
 
-    fn serve(folder: &Path, configure: impl FnOnce(&mut Command)) -> (Running, u16) {
+    fn serve(folder: &Path, configure: impl FnOnce(&mut Command)) -> (Running, u16, u16) {
         let mut command = controller_command(&folder.join("controller"));
         configure(&mut command);
         let controller = Running::start(&mut command);
         controller.prints("\n");
         let printed = controller.printed();
-        let address = printed.strip_prefix("ready tls=127.0.0.1:").expect("the first line");
-        let port = address.trim_end().parse().unwrap();
-        (controller, port)
+        let line = printed
+            .trim_end()
+            .strip_prefix("ready tls=127.0.0.1:")
+            .expect("the first line");
+        let (port, http_port) = line.split_once(" http=127.0.0.1:").expect("both addresses");
+        (controller, port.parse().unwrap(), http_port.parse().unwrap())
     }
 
     /// Starts the controller again on what it kept, after it was ended.
     pub fn serve_again(&mut self) {
-        (self.controller, self.port) = Self::serve(self.folder.path(), |_| ());
+        self.serve_again_with(|_| ());
+    }
+
+    /// The same with further flags.
+    pub fn serve_again_with(&mut self, configure: impl FnOnce(&mut Command)) {
+        (self.controller, self.port, self.http_port) = Self::serve(self.folder.path(), configure);
     }
 
     /// State directory of the controller.

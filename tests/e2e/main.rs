@@ -25,6 +25,7 @@ mod pairing;
 mod peer;
 mod quickstart;
 mod recovery;
+mod remote;
 mod sdk;
 mod stdio;
 

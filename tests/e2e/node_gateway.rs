@@ -106,7 +106,7 @@ fn who_waits_for_approval_may_only_wait() {
 
 /// Starts a command and gives the request that the gateway gets.
 fn asked(fleet: &Fleet, peer: &mut Peer, operation: &str) -> (crate::fleet::Running, Value) {
-    let run = fleet.begin(&["exec", "node-1", "--id", operation, "--", "x"]);
+    let run = fleet.begin(&["exec", "node-1", "--no-recover", "--id", operation, "--", "x"]);
     let request = peer.frame("a request", |frame| {
         frame["method"] == json!("process.exec") && frame["params"]["operationId"] == json!(operation)
     });

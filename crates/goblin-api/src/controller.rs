@@ -2,9 +2,10 @@
 
 use crate::Success;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Answer of GET `/controller`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ControllerAnswer {
     /// Always true.
     pub ok: Success,
@@ -13,7 +14,7 @@ pub struct ControllerAnswer {
 }
 
 /// The gateway listener.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ControllerState {
     /// Whether it is meant to run.
     pub enabled: bool,
@@ -31,7 +32,7 @@ pub struct ControllerState {
 }
 
 /// The listener's certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsState {
     /// Key and certificate are there.
@@ -65,7 +66,7 @@ pub struct TlsState {
 }
 
 /// Body of PUT `/controller`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ControllerRequest {
     /// Whether the listener shall run.
     pub enabled: bool,
@@ -76,7 +77,7 @@ pub struct ControllerRequest {
 }
 
 /// Answer of PUT `/controller`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerChange {
     /// Always true.
@@ -88,7 +89,7 @@ pub struct ControllerChange {
 }
 
 /// Body of PUT `/controller/tls`. Its `Debug` shows nothing.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct TlsRequest {
     /// Private key, PEM.
     pub key: String,
@@ -106,7 +107,7 @@ impl std::fmt::Debug for TlsRequest {
 }
 
 /// Answer of PUT and DELETE `/controller/tls`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsAnswer {
     /// Always true.
@@ -116,7 +117,7 @@ pub struct TlsAnswer {
 }
 
 /// Answer of GET `/healthz`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthAnswer {
     /// Always true.
     pub ok: Success,

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
+use utoipa::ToSchema;
 
 /// The media type of line by line answers.
 pub const NDJSON: &str = "application/x-ndjson";
@@ -20,7 +21,7 @@ pub const NDJSON: &str = "application/x-ndjson";
 pub const DISPATCH_ERROR: &str = "dispatch.error";
 
 /// Secrets for a process's environment. They print nothing.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct ProtectedValues(pub BTreeMap<String, String>);
 
@@ -31,7 +32,7 @@ impl fmt::Debug for ProtectedValues {
 }
 
 /// Body of POST `/gateways/:gatewayId/processes`. Absent members take the gateway's defaults.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessRequest {
     /// Identifies the operation; keep it for a retry.
@@ -78,7 +79,7 @@ pub struct ProcessRequest {
 }
 
 /// Body of POST `/gateways/:gatewayId/filesystem`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileRequest {
     /// Identifies the operation; keep it for a retry.
@@ -100,7 +101,7 @@ pub struct FileRequest {
 }
 
 /// Answer of a gathered dispatch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchAnswer {
     /// Always true: the gateway answered. Whether it refused the operation is told by `dispatch.response`.
@@ -116,16 +117,19 @@ pub struct DispatchAnswer {
 pub type CancelAnswer = DispatchAnswer;
 
 /// The envelopes of one dispatch, as the gateway wrote them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CollectedDispatch {
     /// The `accepted` envelope; null when nothing ran.
     #[serde(default)]
+    #[schema(value_type = Option<Object>, required = true)]
     pub accepted: Option<Box<RawValue>>,
     /// The final envelope.
+    #[schema(value_type = Object)]
     pub response: Box<RawValue>,
     /// Stream and terminal events, in order.
     #[serde(default)]
+    #[schema(value_type = Vec<Object>, required = true)]
     pub events: Vec<Box<RawValue>>,
     /// True when events are missing from `events`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -133,7 +137,7 @@ pub struct CollectedDispatch {
 }
 
 /// The last line of a dispatch whose connection was lost: `{"type":"dispatch.error","error":{…}}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DispatchErrorLine {
     /// [`DISPATCH_ERROR`].
     pub r#type: String,
@@ -142,7 +146,7 @@ pub struct DispatchErrorLine {
 }
 
 /// Why a dispatch brought no final answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchError {
     /// Stable code, `gateway_disconnected`.

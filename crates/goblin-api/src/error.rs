@@ -1,9 +1,10 @@
 //! The body of every answer that is no success.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// `{"ok":false,"error":CODE}`, with what is known beside the code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
     /// Always false.

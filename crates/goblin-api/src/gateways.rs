@@ -2,9 +2,10 @@
 
 use crate::Success;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Answer of GET `/gateways`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GatewaysAnswer {
     /// Always true.
     pub ok: Success,
@@ -13,7 +14,7 @@ pub struct GatewaysAnswer {
 }
 
 /// Where a gateway stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GatewayStatus {
     /// Connected, waits for approval.
@@ -36,7 +37,7 @@ impl GatewayStatus {
 }
 
 /// One gateway as the controller sees it now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySnapshot {
     /// Its id.
@@ -46,15 +47,20 @@ pub struct GatewaySnapshot {
     /// True while its connection is open.
     pub connected: bool,
     /// ISO 8601 time of its present or last connection; null when there was none since the controller started.
+    #[schema(required = true)]
     pub connected_at: Option<String>,
     /// ISO 8601 time of the last bytes from it; null when there were none since the controller started.
+    #[schema(required = true)]
     pub last_seen_at: Option<String>,
     /// Operations dispatched to it whose final answer is outstanding.
     pub active_operations: u32,
     /// Program name, as it says.
+    #[schema(required = true)]
     pub name: Option<String>,
     /// Program version, as it says.
+    #[schema(required = true)]
     pub version: Option<String>,
     /// Protocol version, as it says.
+    #[schema(required = true)]
     pub protocol_version: Option<String>,
 }

@@ -3,17 +3,24 @@
 
 pub mod routes;
 
+mod agents;
 mod controller;
 mod dispatch;
 mod error;
+pub mod events;
 mod gateways;
 mod operations;
 mod pairings;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod trust;
 
+pub use agents::{
+    Agent, AgentAnswer, AgentChange, AgentFileRequest, AgentProcessRequest, AgentRequest, AgentsAnswer,
+    EnvironmentKind, ExecutionEnvironment, PROVIDER_ID,
+};
 pub use controller::{
     ControllerAnswer, ControllerChange, ControllerRequest, ControllerState, HealthAnswer, TlsAnswer, TlsRequest,
     TlsState,
@@ -25,9 +32,11 @@ pub use dispatch::{
 pub use error::ErrorBody;
 pub use gateways::{GatewaySnapshot, GatewayStatus, GatewaysAnswer};
 pub use operations::{
-    Activity, ActivityKind, ActivityState, OPERATIONS_LIMIT_DEFAULT, OPERATIONS_LIMIT_MAX, OperationsAnswer,
+    Activity, ActivityKind, ActivityState, Correlation, CorrelationState, OPERATIONS_LIMIT_DEFAULT,
+    OPERATIONS_LIMIT_MAX, OperationAnswer, OperationsAnswer, ResolveAnswer, ResolveRequest, TerminalReference,
 };
 pub use pairings::{ApproveRequest, PairingAnswer, PairingDecision, PairingListing, PairingMetadata, PairingsAnswer};
+pub use targets::{Target, TargetAnswer, TargetRequest, TargetsAnswer};
 pub use tokens::{
     CSRF_HEADER, CreateToken, CreatedToken, LoginAnswer, LoginRequest, LogoutAnswer, REQUEST_ID_HEADER, RevokedToken,
     Scope, TOKEN_EXPIRY_MAX_SECONDS, TOKEN_NAME_MAX, TOKEN_PREFIX, TokenListing, TokensAnswer,
@@ -53,3 +62,16 @@ impl<'de> serde::Deserialize<'de> for Success {
         }
     }
 }
+
+impl utoipa::PartialSchema for Success {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{ObjectBuilder, Type};
+        ObjectBuilder::new()
+            .schema_type(Type::Boolean)
+            .enum_values(Some([true]))
+            .into()
+    }
+}
+
+/// Written out where it is used.
+impl utoipa::ToSchema for Success {}

@@ -2,9 +2,10 @@
 
 use crate::Success;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Answer of GET `/pairings`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PairingsAnswer {
     /// Always true.
     pub ok: Success,
@@ -13,7 +14,7 @@ pub struct PairingsAnswer {
 }
 
 /// One pairing request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PairingListing {
     /// Id that the gateway asked for.
@@ -39,7 +40,7 @@ pub struct PairingListing {
 }
 
 /// What a gateway says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PairingMetadata {
     /// Program name.
@@ -54,7 +55,7 @@ pub struct PairingMetadata {
 }
 
 /// Body of POST `/pairings/:gatewayId/approve`. The whole body may be absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApproveRequest {
     /// The code that the operator compared, short or long; another one is refused as `pairing_code_mismatch`.
@@ -63,7 +64,7 @@ pub struct ApproveRequest {
 }
 
 /// Answer of approve and reject.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PairingAnswer {
     /// Always true.
     pub ok: Success,
@@ -72,7 +73,7 @@ pub struct PairingAnswer {
 }
 
 /// What an operator decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PairingDecision {
     /// The gateway.

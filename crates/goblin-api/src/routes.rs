@@ -6,6 +6,24 @@ pub const PREFIX: &str = "/api/mods/node-goblin";
 /// Liveness of the server itself; outside the prefix.
 pub const HEALTHZ: &str = "/healthz";
 
+/// The document that describes the API; outside the prefix.
+pub const OPENAPI: &str = "/openapi.json";
+
+/// Measurements, as Prometheus text; outside the prefix.
+pub const METRICS: &str = "/metrics";
+
+/// Agents; outside the prefix, where other homes have them.
+pub const AGENTS: &str = "/api/agents";
+
+/// One agent.
+pub const AGENT: &str = "/api/agents/{agent_id}";
+
+/// Runs a process where an agent is assigned.
+pub const AGENT_PROCESSES: &str = "/api/agents/{agent_id}/processes";
+
+/// Runs a filesystem tool where an agent is assigned.
+pub const AGENT_FILESYSTEM: &str = "/api/agents/{agent_id}/filesystem";
+
 /// POST: begins a browser session; outside the prefix.
 pub const LOGIN: &str = "/api/login";
 
@@ -25,6 +43,10 @@ pub fn token(token_id: &str) -> String {
 
 /// Templates below [`PREFIX`], in the router's notation.
 pub mod template {
+    /// API targets.
+    pub const TARGETS: &str = "/targets";
+    /// One API target.
+    pub const TARGET: &str = "/targets/{id}";
     /// State of the gateway listener.
     pub const CONTROLLER: &str = "/controller";
     /// The listener's certificate.
@@ -43,12 +65,28 @@ pub mod template {
     pub const GATEWAYS: &str = "/gateways";
     /// Activity.
     pub const OPERATIONS: &str = "/operations";
+    /// One operation.
+    pub const OPERATION: &str = "/operations/{operation_id}";
+    /// Closes an operation by an operator's word.
+    pub const RESOLVE: &str = "/operations/{operation_id}/resolve";
+    /// Live changes.
+    pub const EVENTS: &str = "/events";
     /// Runs a process.
     pub const PROCESSES: &str = "/gateways/{gateway_id}/processes";
     /// Runs a filesystem tool.
     pub const FILESYSTEM: &str = "/gateways/{gateway_id}/filesystem";
     /// Cancels an operation.
     pub const CANCEL: &str = "/gateways/{gateway_id}/operations/{operation_id}/cancel";
+}
+
+/// GET: API targets. POST adds one.
+pub fn targets() -> String {
+    [PREFIX, template::TARGETS].concat()
+}
+
+/// PUT replaces a target, DELETE removes it.
+pub fn target(id: &str) -> String {
+    format!("{PREFIX}/targets/{}", segment(id))
 }
 
 /// GET: state of the gateway listener. PUT: changes it.
@@ -98,6 +136,46 @@ pub fn operations(gateway_id: Option<&str>, limit: Option<u32>) -> String {
     query.extend(limit.map(|limit| format!("limit={limit}")));
     let mark = if query.is_empty() { "" } else { "?" };
     format!("{PREFIX}{}{mark}{}", template::OPERATIONS, query.join("&"))
+}
+
+/// GET: one operation, on record and in memory.
+pub fn operation(operation_id: &str) -> String {
+    format!("{PREFIX}/operations/{}", segment(operation_id))
+}
+
+/// POST: closes an operation whose outcome cannot be known any more.
+pub fn resolve(operation_id: &str) -> String {
+    format!("{PREFIX}/operations/{}/resolve", segment(operation_id))
+}
+
+/// GET: live changes, as Server-Sent Events.
+pub fn events() -> String {
+    [PREFIX, template::EVENTS].concat()
+}
+
+/// GET: agents. POST adds one.
+pub fn agents() -> String {
+    AGENTS.to_owned()
+}
+
+/// PATCH changes an agent.
+pub fn agent(agent_id: &str) -> String {
+    format!("{AGENTS}/{}", segment(agent_id))
+}
+
+/// POST: runs a process where the agent is assigned. `cancel_on_disconnect` as for [`processes`].
+pub fn agent_processes(agent_id: &str, cancel_on_disconnect: bool) -> String {
+    let query = if cancel_on_disconnect {
+        "?cancelOnDisconnect=true"
+    } else {
+        ""
+    };
+    format!("{AGENTS}/{}/processes{query}", segment(agent_id))
+}
+
+/// POST: runs a filesystem tool where the agent is assigned.
+pub fn agent_filesystem(agent_id: &str) -> String {
+    format!("{AGENTS}/{}/filesystem", segment(agent_id))
 }
 
 /// POST: runs a process. With `cancel_on_disconnect` the operation is cancelled when the client goes away before the

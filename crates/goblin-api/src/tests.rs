@@ -116,6 +116,18 @@ fn records_have_exactly_the_documented_members() {
 }
 
 #[test]
+fn a_change_of_an_agent_tells_null_from_absent() {
+    let absent: AgentChange = serde_json::from_str("{}").unwrap();
+    assert_eq!(absent.execution_environment, None);
+    let null: AgentChange = serde_json::from_str(r#"{"executionEnvironment":null}"#).unwrap();
+    assert_eq!(null.execution_environment, Some(None));
+    for (change, text) in [(absent, "{}"), (null, r#"{"executionEnvironment":null}"#)] {
+        assert_eq!(serde_json::to_string(&change).unwrap(), text);
+    }
+    assert_eq!(routes::agent_processes("a/b", false), "/api/agents/a%2Fb/processes");
+}
+
+#[test]
 fn tokens_and_logins_print_no_secret_and_keep_their_shapes() {
     assert_eq!(routes::token("a/b"), "/api/tokens/a%2Fb");
     let create = CreateToken {

@@ -3,9 +3,10 @@
 use crate::Success;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// Answer of GET `/gateway-trust`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrustListing {
     /// Always true.
     pub ok: Success,
@@ -14,7 +15,7 @@ pub struct TrustListing {
 }
 
 /// One trust record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustRecord {
     /// The gateway.
@@ -30,11 +31,12 @@ pub struct TrustRecord {
     /// It may connect.
     pub trusted: bool,
     /// `ed25519`, `hmac`, or null when nothing is trusted.
+    #[schema(required = true)]
     pub method: Option<String>,
 }
 
 /// Body of PUT `/gateway-trust/:gatewayId`. Its `Debug` leaves the secret out.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnrolRequest {
     /// The controller that the gateway will mean; `controller` when absent.
@@ -53,7 +55,7 @@ impl fmt::Debug for EnrolRequest {
 }
 
 /// Answer of PUT and DELETE `/gateway-trust/:gatewayId`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustAnswer {
     /// Always true.

@@ -1,25 +1,32 @@
 //! The client of a controller's HTTP API. It must never know what a command does with an answer.
 //!
-//! Each request has a connection of its own: the way to the controller is a Unix socket in its state directory, where
-//! the file system is the authentication. Another way is another [`Endpoint`].
+//! Each request has a connection of its own. The way to the controller is a Unix socket in its state directory, where
+//! the file system is the authentication, or TCP with a token. Redirects are not followed.
 
 mod error;
+mod events;
 mod lines;
+mod remote;
 #[cfg(test)]
 pub mod scripted;
 mod socket;
+mod url;
 
 pub use error::{ApiError, explained, explained_remote};
+pub use events::Events;
+pub use hyper::Method;
 pub use lines::{Line, Lines};
+pub use remote::{ReachError, Remote, shown_fingerprint};
 pub use socket::SOCKET_FILE;
+pub use url::ApiUrl;
 
 use bytes::Bytes;
 use goblin_api::ErrorBody;
 use goblin_protocol::json;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use hyper::{Request, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -29,10 +36,12 @@ use std::sync::Arc;
 const ANSWER_MAX: usize = 16 * 1024 * 1024;
 
 /// How a controller is reached.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Endpoint {
     /// The socket in a state directory.
     Local(PathBuf),
+    /// A URL.
+    Remote(Remote),
 }
 
 /// A controller's API. Cheap to clone.
@@ -49,10 +58,22 @@ impl Api {
         }
     }
 
+    /// The API at a URL.
+    pub fn remote(remote: Remote) -> Self {
+        Self {
+            endpoint: Arc::new(Endpoint::Remote(remote)),
+        }
+    }
+
     /// Gets an answer as its text.
     pub async fn get_text(&self, path: &str) -> Result<String, ApiError> {
-        let response = self.send(Method::GET, path, None, None).await?;
-        text(response).await
+        self.text(Method::GET, path, None::<&()>).await
+    }
+
+    /// Sends a body, if any, and takes the answer whole, as its text.
+    pub async fn text(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<String, ApiError> {
+        let body = body.map(serde_json::to_vec).transpose().map_err(ApiError::Unwritable)?;
+        text(self.send(method, path, body, None).await?).await
     }
 
     /// Gets an answer.
@@ -62,9 +83,14 @@ impl Api {
 
     /// Posts a body, if any, and takes the answer whole.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: Option<&impl Serialize>) -> Result<T, ApiError> {
-        let body = body.map(serde_json::to_vec).transpose().map_err(ApiError::Unwritable)?;
-        let response = self.send(Method::POST, path, body, None).await?;
-        json::from_text(&text(response).await?).map_err(ApiError::Unreadable)
+        json::from_text(&self.text(Method::POST, path, body).await?).map_err(ApiError::Unreadable)
+    }
+
+    /// Opens a stream of events.
+    pub async fn events(&self, path: &str) -> Result<Events, ApiError> {
+        let accept = Some(goblin_api::events::EVENT_STREAM);
+        let response = self.send(Method::GET, path, None, accept).await?;
+        Ok(Events::new(response.into_body()))
     }
 
     /// Posts a body and takes the answer line by line, as it comes.
@@ -84,16 +110,31 @@ impl Api {
         body: Option<Vec<u8>>,
         accept: Option<&str>,
     ) -> Result<Response<Incoming>, ApiError> {
-        let stream = match &*self.endpoint {
-            Endpoint::Local(directory) => socket::connect(directory).await?,
+        let (stream, host, base, authorization): (Box<dyn remote::Wire>, _, _, _) = match &*self.endpoint {
+            Endpoint::Local(directory) => (
+                Box::new(socket::connect(directory).await?),
+                "localhost".to_owned(),
+                "",
+                None,
+            ),
+            Endpoint::Remote(remote) => (
+                remote.connect().await?,
+                remote.url().authority(),
+                remote.url().base.as_str(),
+                remote.authorization().cloned(),
+            ),
         };
         let (mut sender, connection) = hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream))
             .await
             .map_err(ApiError::Broken)?;
         // Ends with the answer's body, or when nobody wants that any more.
         tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path).header(HOST, "localhost");
+        let path = [base, path].concat();
+        let mut request = Request::builder().method(method).uri(path).header(HOST, host);
         request = request.header(ACCEPT, accept.unwrap_or("application/json"));
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
         if let Some(body) = &body {
             request = request
                 .header(CONTENT_TYPE, "application/json")

@@ -39,6 +39,20 @@ pub enum Command {
     Pairings(crate::pairings::PairingsArguments),
     /// Ask an operation to end.
     Cancel(crate::cancel::CancelArguments),
+    /// Show what was dispatched lately, and follow it.
+    Operations(crate::operations::OperationsArguments),
+    /// Show, enrol or revoke the gateways that may connect.
+    Trust(crate::trust::TrustArguments),
+    /// Show or change the API targets that the controller lists.
+    Targets(crate::targets::TargetsArguments),
+    /// Show agents, and say where their work is carried out.
+    Agents(crate::agents::AgentsArguments),
+    /// Show, make or revoke the tokens of the API.
+    Tokens(crate::tokens::TokensArguments),
+    /// Use a controller on another machine: keep its URL and a token.
+    Login(crate::login::LoginArguments),
+    /// Forget a login.
+    Logout(crate::logout::LogoutArguments),
     /// Write manual pages and shell completions.
     #[command(hide = true)]
     Documents(crate::documents::DocumentsArguments),

@@ -1,7 +1,7 @@
 //! `node-goblin cancel`: asks an operation to end.
 
 use crate::api::{Api, ApiError, explained};
-use crate::place::Place;
+use crate::endpoint::Endpoint;
 use crate::{ids, runtime, terminal};
 use anyhow::bail;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ Example:
 Exit codes: 0 when it is being cancelled, 1 when no such operation runs or the gateway could not be asked.")]
 pub struct CancelArguments {
     #[command(flatten)]
-    place: Place,
+    endpoint: Endpoint,
     /// Id of the gateway that runs it
     #[arg(value_parser = ids::gateway)]
     gateway: String,
@@ -45,7 +45,7 @@ pub enum Cancelled {
 
 /// Cancels an operation.
 pub fn run(arguments: CancelArguments) -> anyhow::Result<ExitCode> {
-    let api = Api::local(&arguments.place.directory()?);
+    let api = arguments.endpoint.api()?;
     let (gateway, operation_id) = (&arguments.gateway, &arguments.operation_id);
     let dispatched = runtime::single()?.block_on(dispatch(&api, gateway, operation_id));
     match dispatched.map_err(|error| error.about(gateway))? {

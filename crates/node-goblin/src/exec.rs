@@ -2,17 +2,18 @@
 
 mod ending;
 mod order;
-
+mod printed;
+mod recovery;
 mod session;
 
 pub use ending::EXIT_OURS;
 pub use order::Order;
+pub use recovery::Patience;
 pub use session::{Form, Session};
 
-use crate::api::Api;
+use crate::endpoint::Endpoint;
 use crate::interrupts::Interrupts;
 use crate::outputs::Outputs;
-use crate::place::Place;
 use crate::{ids, runtime, units};
 use clap::Args;
 use std::process::ExitCode;
@@ -24,6 +25,10 @@ use std::time::Duration;
 Output arrives as it is written, on standard output and standard error as there. The command reads nothing: its standard \
 input is empty. Ctrl-C cancels it and waits for its end; a second Ctrl-C leaves at once, and it may still run. A standard \
 output that is closed, as `head` does, cancels it too.
+
+When the connection is lost on the way, or the controller restarts, the outcome is asked for again under the same operation \
+id, which runs nothing twice; the output that was not yet printed then comes from what the gateway keeps of it, up to 2 MiB. \
+It is asked for as long as the gateway is sure to remember the operation.
 
 Examples:
   node-goblin exec worker-1 -- uname -a
@@ -41,7 +46,7 @@ Exit codes: that of the command, and
   128 + N  signal N ended it")]
 pub struct ExecArguments {
     #[command(flatten)]
-    place: Place,
+    endpoint: Endpoint,
     /// Id of the gateway that runs it
     #[arg(value_parser = ids::gateway)]
     gateway: String,
@@ -63,6 +68,9 @@ pub struct ExecArguments {
     /// Id of the operation: the same id with the same command gives the outcome again instead of running it twice
     #[arg(long, value_name = "OPERATION_ID", value_parser = ids::operation)]
     id: Option<String>,
+    /// When the answer is lost on the way, end with 125 instead of asking for the outcome again
+    #[arg(long)]
+    no_recover: bool,
     /// Print the gateway's envelopes, one a line, instead of the output
     #[arg(long)]
     json: bool,
@@ -76,16 +84,18 @@ pub struct ExecArguments {
 
 /// Runs a command on a gateway.
 pub fn run(arguments: ExecArguments) -> anyhow::Result<ExitCode> {
-    let directory = arguments.place.directory()?;
+    let api = arguments.endpoint.api()?;
     let form = if arguments.json { Form::Envelopes } else { Form::Output };
+    let recovery = (!arguments.no_recover).then(Patience::default);
     let order = Order::new(arguments, &|name| std::env::var_os(name))?;
     let runtime = runtime::single()?;
     let ended = runtime.block_on(async {
         let mut interrupts = Interrupts::watch()?;
         let session = Session {
-            api: &Api::local(&directory),
+            api: &api,
             order: &order,
             form,
+            recovery,
         };
         session.run(Outputs::spooled(), &mut interrupts).await
     })?;

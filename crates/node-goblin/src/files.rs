@@ -7,11 +7,10 @@ mod read;
 mod stat;
 mod write;
 
-use crate::api::Api;
+use crate::endpoint::Endpoint;
 use crate::ids;
 use crate::interrupts::{Interrupts, Stopped};
 use crate::outputs::Outputs;
-use crate::place::Place;
 use crate::runtime;
 use call::Host;
 use clap::{Args, Subcommand};
@@ -36,7 +35,7 @@ Exit codes: 0, or 1 when the tool failed or the gateway could not be asked; 130 
 the output was closed.")]
 pub struct FilesArguments {
     #[command(flatten)]
-    place: Place,
+    endpoint: Endpoint,
     /// Id of the gateway
     #[arg(value_parser = ids::gateway)]
     gateway: String,
@@ -64,7 +63,7 @@ enum FilesCommand {
 
 /// Works on files of a gateway.
 pub fn run(arguments: FilesArguments) -> anyhow::Result<ExitCode> {
-    let api = Api::local(&arguments.place.directory()?);
+    let api = arguments.endpoint.api()?;
     // Standard input is read before Ctrl-C means anything but the end.
     let content = match &arguments.command {
         FilesCommand::Write(write) => Some(write.content()?),

@@ -1,7 +1,6 @@
 //! `node-goblin gateways`: which hosts there are, and how they are.
 
-use crate::api::Api;
-use crate::place::Place;
+use crate::endpoint::Endpoint;
 use crate::terminal::{self, CAUTION, FAINT, GOOD, STRONG, Table, ago, safe};
 use crate::{clock, runtime};
 use anstyle::Style;
@@ -21,7 +20,7 @@ Examples:
 Exit codes: 0, or 1 when the controller could not be asked.")]
 pub struct GatewaysArguments {
     #[command(flatten)]
-    place: Place,
+    endpoint: Endpoint,
     /// Print the controller's answer as it is
     #[arg(long)]
     json: bool,
@@ -29,7 +28,7 @@ pub struct GatewaysArguments {
 
 /// Lists the gateways.
 pub fn run(arguments: GatewaysArguments) -> anyhow::Result<ExitCode> {
-    let api = Api::local(&arguments.place.directory()?);
+    let api = arguments.endpoint.api()?;
     let text = runtime::single()?.block_on(api.get_text(&routes::gateways()))?;
     if arguments.json {
         terminal::line(text.trim_end())?;

@@ -2,12 +2,15 @@
 //!
 //! Everything else is in the crates that it puts together. As `burrow-host-gateway` (a link to it) it is the gateway.
 
+mod agents;
+mod answer;
 mod api;
 mod arguments;
 mod cancel;
 mod clock;
 mod controller;
 mod documents;
+mod endpoint;
 mod exec;
 mod files;
 mod gateway;
@@ -16,14 +19,21 @@ mod host;
 mod ids;
 mod interrupts;
 mod logging;
+mod login;
+mod logout;
+mod operations;
 mod outputs;
 mod pairings;
 mod place;
+mod profiles;
 mod quickstart;
 mod runtime;
 mod service;
 mod shell;
+mod targets;
 mod terminal;
+mod tokens;
+mod trust;
 mod units;
 
 use arguments::{Arguments, Command};
@@ -78,6 +88,13 @@ fn main() -> ExitCode {
         Command::Gateways(options) => gateways::run(options),
         Command::Pairings(options) => pairings::run(options),
         Command::Cancel(options) => cancel::run(options),
+        Command::Operations(options) => operations::run(options),
+        Command::Trust(options) => trust::run(options),
+        Command::Targets(options) => targets::run(options),
+        Command::Agents(options) => agents::run(options),
+        Command::Tokens(options) => tokens::run(options),
+        Command::Login(options) => login::run(options),
+        Command::Logout(options) => logout::run(&options),
         Command::Documents(options) => documents::run(&options),
         Command::Host(command) => host::run(command),
     };

@@ -1,7 +1,7 @@
 //! `node-goblin pairings`: hosts that wait for an operator's word.
 
 use crate::api::{Api, ApiError};
-use crate::place::Place;
+use crate::endpoint::Endpoint;
 use crate::shell::command_line;
 use crate::terminal::{self, CAUTION, FAINT, GOOD, STRONG, Table, ago, safe};
 use crate::{clock, ids, runtime};
@@ -24,7 +24,7 @@ Examples:
 Exit codes: 0, or 1 when nothing was changed.")]
 pub struct PairingsArguments {
     #[command(flatten)]
-    place: Place,
+    endpoint: Endpoint,
     /// Show the longer form of the codes, 32 digits
     #[arg(long, global = true)]
     long: bool,
@@ -70,7 +70,7 @@ struct ApproveArguments {
 
 /// Lists, approves or rejects.
 pub fn run(arguments: PairingsArguments) -> anyhow::Result<ExitCode> {
-    let api = Api::local(&arguments.place.directory()?);
+    let api = arguments.endpoint.api()?;
     let command = arguments.command.as_ref().unwrap_or(&PairingsCommand::List);
     if arguments.json && !matches!(command, PairingsCommand::List) {
         bail!("--json is for the list");
@@ -91,9 +91,9 @@ pub fn run(arguments: PairingsArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// A command line about a gateway of this controller.
-fn typed(place: &Place, command: &[&str]) -> String {
+fn typed(endpoint: &Endpoint, command: &[&str]) -> String {
     let (name, rest) = command.split_at(1);
-    let mut words = place.command(name[0]);
+    let mut words = endpoint.command(name[0]);
     words.extend(rest.iter().map(|&word| word.to_owned()));
     command_line(&words)
 }
@@ -113,7 +113,7 @@ async fn list(api: &Api, arguments: &PairingsArguments) -> anyhow::Result<()> {
     if let (Some(pairing), true) = (first_live, terminal::watched()) {
         terminal::note(format_args!(
             "\nCompare the code with the one that the host shows, then: {}",
-            typed(&arguments.place, &["pairings", "approve", &pairing.gateway_id])
+            typed(&arguments.endpoint, &["pairings", "approve", &pairing.gateway_id])
         ));
     }
     Ok(())
@@ -171,7 +171,7 @@ async fn approve(api: &Api, arguments: &PairingsArguments, approval: &ApproveArg
             if !terminal::confirm("Does the host show the same code?").await {
                 bail!(
                     "nothing was approved; to turn the host away: {}",
-                    typed(&arguments.place, &["pairings", "reject", &approval.gateway])
+                    typed(&arguments.endpoint, &["pairings", "reject", &approval.gateway])
                 );
             }
         }
@@ -182,7 +182,7 @@ async fn approve(api: &Api, arguments: &PairingsArguments, approval: &ApproveArg
         "{} {} is approved; try: {}",
         terminal::paint(GOOD, "✓"),
         approval.gateway,
-        typed(&arguments.place, &["exec", &approval.gateway, "--", "uname", "-a"]),
+        typed(&arguments.endpoint, &["exec", &approval.gateway, "--", "uname", "-a"]),
     ))?;
     Ok(())
 }
@@ -265,9 +265,9 @@ mod tests {
         assert!(Line::parse_from(["pairings", "--long"]).arguments.long);
         let placed = ["pairings", "--state-dir", "/s", "approve", "--long", "w"];
         let placed = Line::parse_from(placed).arguments;
-        assert!(placed.long && placed.place.state_dir == Some("/s".into()));
+        assert!(placed.long && placed.endpoint.place.state_dir == Some("/s".into()));
         assert_eq!(
-            typed(&placed.place, &["exec", "w"]),
+            typed(&placed.endpoint, &["exec", "w"]),
             "node-goblin exec --state-dir /s w"
         );
         assert!(Line::try_parse_from(["pairings", "approve"]).is_err());

@@ -5,19 +5,26 @@ use clap::Args;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// Names the state directory where no flag does.
+pub const STATE_DIR: &str = "NODE_GOBLIN_STATE_DIR";
+
 /// Which controller is meant.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Place {
-    /// State directory of the controller; unless given, $STATE_DIRECTORY, else ~/.local/state/node-goblin/controller
-    #[arg(long, value_name = "DIR", env = "NODE_GOBLIN_STATE_DIR", global = true)]
+    /// State directory of the controller; unless given $NODE_GOBLIN_STATE_DIR, else $STATE_DIRECTORY, else ~/.local/state/node-goblin/controller
+    #[arg(long, value_name = "DIR", global = true)]
     pub state_dir: Option<PathBuf>,
 }
 
 impl Place {
     /// The directory.
     pub fn directory(&self) -> anyhow::Result<PathBuf> {
-        match &self.state_dir {
-            Some(directory) if !directory.as_os_str().is_empty() => Ok(directory.clone()),
+        let named = self
+            .state_dir
+            .clone()
+            .or_else(|| std::env::var_os(STATE_DIR).map(PathBuf::from));
+        match named {
+            Some(directory) if !directory.as_os_str().is_empty() => Ok(directory),
             _ => default_directory(&|name| std::env::var_os(name))
                 .context("there is no home directory to keep state in: give --state-dir DIR"),
         }

@@ -4,10 +4,10 @@ mod children;
 mod tied;
 
 use crate::api::Api;
+use crate::endpoint::Endpoint;
 use crate::exec::{Form, Order, Session};
 use crate::interrupts::{Interrupts, Stopped};
 use crate::outputs::Outputs;
-use crate::place::Place;
 use crate::shell::command_line;
 use crate::terminal::{self, BAD, FAINT, GOOD, POINTER, STRONG, code_box, paint, safe};
 use crate::{pairings, runtime};
@@ -160,9 +160,7 @@ async fn tell(
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<ExitCode> {
     let program = std::env::args().next().unwrap_or_else(|| "node-goblin".to_owned());
-    let place = Place {
-        state_dir: Some(home.directory.join("controller")),
-    };
+    let endpoint = Endpoint::local(home.directory.join("controller"));
     let (controller_dir, gateway_dir) = (home.directory.join("controller"), home.directory.join("gateway"));
     terminal::line(
         "A controller and a gateway on this machine, as two processes. The same two commands work across hosts.",
@@ -278,11 +276,12 @@ async fn tell(
             None => shown.extend(std::iter::once("--".to_owned()).chain(words.iter().cloned())),
         }
         show_command(&program, &with_place(&shown, &controller_dir)?)?;
-        let order = Order::plain(place.clone(), GATEWAY.to_owned(), words, shell)?;
+        let order = Order::plain(endpoint.clone(), GATEWAY.to_owned(), words, shell)?;
         let session = Session {
             api: &api,
             order: &order,
             form: Form::Output,
+            recovery: None,
         };
         let ended = session.run(Outputs::spooled(), interrupts).await?;
         code = ended.conclude(&order);

@@ -8,7 +8,7 @@ mod safe;
 mod span;
 mod table;
 
-pub use question::{can_ask, confirm};
+pub use question::{can_ask, confirm, secret};
 pub use safe::{safe, safe_line};
 pub use span::{ago, bytes, duration};
 pub use table::Table;

@@ -1,5 +1,6 @@
 //! Why the controller's API gave no answer, in sentences that say what to do.
 
+use crate::api::ReachError;
 use crate::terminal::safe;
 use goblin_api::ErrorBody;
 use goblin_client::RemoteError;
@@ -29,6 +30,9 @@ pub enum ApiError {
         /// What the system answered.
         source: std::io::Error,
     },
+    /// There is no connection to the URL.
+    #[error(transparent)]
+    Reach(Box<ReachError>),
     /// The connection was lost before the answer began.
     #[error("the connection to the controller was lost before it answered: {0}")]
     Broken(#[source] hyper::Error),
@@ -60,12 +64,28 @@ pub enum ApiError {
     OddLine,
 }
 
+impl From<ReachError> for ApiError {
+    fn from(error: ReachError) -> Self {
+        Self::Reach(Box::new(error))
+    }
+}
+
 impl ApiError {
     /// The controller's stable code; empty when it gave none.
     pub fn code(&self) -> &str {
         match self {
             Self::Refused { body, .. } => &body.error,
             _ => "",
+        }
+    }
+
+    /// True for what may pass by itself: the controller restarts, the way to it is cut, or the gateway is away.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NotRunning { .. } | Self::Unreachable { .. } | Self::Broken(_) | Self::Cut(_) => true,
+            Self::Reach(error) => error.may_pass(),
+            Self::Refused { status, .. } => matches!(status, 429 | 500 | 502..=504),
+            _ => false,
         }
     }
 
@@ -83,6 +103,11 @@ fn refusal(status: u16, body: &ErrorBody) -> String {
     match (&body.reason, sentence(&body.error)) {
         (Some(reason), _) => format!("{}: {text}", safe(reason)),
         (None, Some(_)) => text,
+        (None, None) if (300..400).contains(&status) => {
+            format!(
+                "the server sends us elsewhere (HTTP status {status}), which is not followed: use the URL of the API itself"
+            )
+        }
         (None, None) => format!("the controller answered {text}, HTTP status {status}"),
     }
 }
@@ -106,6 +131,17 @@ pub fn explained_remote(error: &RemoteError) -> String {
 
 fn sentence(code: &str) -> Option<&'static str> {
     Some(match code {
+        "unauthorized" => {
+            "the controller does not take the token: it is wrong, revoked or expired; log in anew with `node-goblin login URL`"
+        }
+        "forbidden" => "the token's scope does not allow this; `node-goblin tokens create --scope` makes one that does",
+        "rate_limited" => "too many tokens were wrong lately; try again in a minute",
+        "token_not_found" => "there is no such token; `node-goblin tokens` shows which there are",
+        "api_target_exists" => "there is a target of this id already",
+        "api_target_not_found" => "there is no such target; `node-goblin targets` shows which there are",
+        "target_id_invalid" => "an id has letters, digits, '.', '_' and '-', a letter or digit first, at most 255",
+        "target_base_url_invalid" => "a target's URL is http or https, without credentials, query and fragment",
+        "operation_not_found" => "the controller has no record of such an operation",
         "gateway_not_connected" => "the gateway is not connected; `node-goblin gateways` shows which are",
         "gateway_not_ready" => "the gateway waits for approval; see `node-goblin pairings`",
         "gateway_disconnected" => "the connection to the gateway was lost",

@@ -1,13 +1,16 @@
 //! A controller of canned answers on a real socket, for tests.
 
-use crate::api::Api;
+use crate::api::remote::Wire;
 use crate::api::socket::SOCKET_FILE;
+use crate::api::{Api, ApiUrl};
+use goblin_keys::tls::server_config;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
 
 /// Head of a line by line answer that ends with the connection.
 pub const NDJSON_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\nconnection: close\r\n\r\n";
@@ -43,6 +46,7 @@ pub fn lines(lines: &[&str]) -> Pieces {
 /// The server. Each connection takes the next answer.
 pub struct Controller {
     directory: PathBuf,
+    url: Option<ApiUrl>,
     requests: Arc<Mutex<Vec<Received>>>,
     _own: Option<TempDir>,
 }
@@ -77,43 +81,34 @@ impl Controller {
             std::os::fd::AsRawFd::as_raw_fd(&handle)
         );
         let listener = UnixListener::bind(name).unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = requests.clone();
-        tokio::spawn(async move {
-            for Live(mut pieces) in answers {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let seen = seen.clone();
-                tokio::spawn(async move {
-                    let mut bytes = Vec::new();
-                    let request = loop {
-                        if let Some(request) = whole_request(&bytes) {
-                            break request;
-                        }
-                        if stream.read_buf(&mut bytes).await.unwrap() == 0 {
-                            return;
-                        }
-                    };
-                    let asked = operation_id(&request.body);
-                    seen.lock().unwrap().push(request);
-                    while let Some(piece) = pieces.recv().await {
-                        let piece = match (&asked, String::from_utf8(piece)) {
-                            (Some(asked), Ok(text)) => text.replace(ASKED_OPERATION, asked).into_bytes(),
-                            (None, Ok(text)) => text.into_bytes(),
-                            (_, Err(bytes)) => bytes.into_bytes(),
-                        };
-                        // A client that has seen enough goes away.
-                        if stream.write_all(&piece).await.is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
         Self {
             directory: directory.to_owned(),
-            requests,
+            url: None,
+            requests: answer_all(Listener::Unix(listener), answers),
             _own: None,
         }
+    }
+
+    /// Serves over TCP at `127.0.0.1`; with a certificate and its key, PEM, over TLS.
+    pub async fn start_tcp(answers: Vec<Pieces>, certificate: Option<(&str, &str)>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let scheme = if certificate.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}/base", listener.local_addr().unwrap());
+        let tls = certificate.map(|(cert, key)| TlsAcceptor::from(server_config(cert, key, None).unwrap()));
+        Self {
+            directory: PathBuf::new(),
+            url: Some(ApiUrl::parse(&url).unwrap()),
+            requests: answer_all(
+                Listener::Tcp(listener, tls),
+                answers.into_iter().map(finished).collect(),
+            ),
+            _own: None,
+        }
+    }
+
+    /// Where it serves over TCP.
+    pub fn url(&self) -> ApiUrl {
+        self.url.clone().unwrap()
     }
 
     pub fn api(&self) -> Api {
@@ -123,6 +118,69 @@ impl Controller {
     pub fn requests(&self) -> Vec<Received> {
         self.requests.lock().unwrap().clone()
     }
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener, Option<TlsAcceptor>),
+}
+
+impl Listener {
+    /// The next connection, unless its handshake failed.
+    async fn accept(&self) -> Option<Box<dyn Wire>> {
+        match self {
+            Self::Unix(listener) => Some(Box::new(listener.accept().await.unwrap().0)),
+            Self::Tcp(listener, tls) => {
+                let (stream, _) = listener.accept().await.unwrap();
+                match tls {
+                    None => Some(Box::new(stream)),
+                    Some(tls) => Some(Box::new(tls.accept(stream).await.ok()?)),
+                }
+            }
+        }
+    }
+}
+
+/// Answers each request in its turn. A connection without a request takes no answer.
+fn answer_all(listener: Listener, answers: Vec<Live>) -> Arc<Mutex<Vec<Received>>> {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = requests.clone();
+    tokio::spawn(async move {
+        for Live(mut pieces) in answers {
+            let mut bytes = Vec::new();
+            let (request, mut stream) = 'connections: loop {
+                let Some(mut stream) = listener.accept().await else {
+                    continue;
+                };
+                bytes.clear();
+                loop {
+                    if let Some(request) = whole_request(&bytes) {
+                        break 'connections (request, stream);
+                    }
+                    if !matches!(stream.read_buf(&mut bytes).await, Ok(1..)) {
+                        break;
+                    }
+                }
+            };
+            let asked = operation_id(&request.body);
+            seen.lock().unwrap().push(request);
+            tokio::spawn(async move {
+                while let Some(piece) = pieces.recv().await {
+                    let piece = match (&asked, String::from_utf8(piece)) {
+                        (Some(asked), Ok(text)) => text.replace(ASKED_OPERATION, asked).into_bytes(),
+                        (None, Ok(text)) => text.into_bytes(),
+                        (_, Err(bytes)) => bytes.into_bytes(),
+                    };
+                    // A client that has seen enough goes away.
+                    if stream.write_all(&piece).await.is_err() {
+                        return;
+                    }
+                }
+                let _ = stream.shutdown().await;
+            });
+        }
+    });
+    requests
 }
 
 /// An answer that waits for the test.

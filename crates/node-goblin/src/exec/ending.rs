@@ -5,6 +5,7 @@ use crate::exec::Order;
 use crate::interrupts::Interrupt;
 use crate::terminal::{self, BAD, CAUTION, FAINT, GOOD, OutputError, paint};
 use goblin_client::{ClientError, Collected, RemoteError};
+use goblin_protocol::Code;
 use goblin_protocol::evidence::ProcessEvidence;
 
 /// Exit code of what node-goblin itself could not do.
@@ -23,6 +24,8 @@ pub enum How {
     Answered(Box<Outcome>),
     /// The answer was lost on the way, and why.
     Lost(String),
+    /// The gateway had forgotten the operation and began it anew; it was asked to end it.
+    BeganAgain,
     /// The user left before.
     Left,
 }
@@ -58,6 +61,11 @@ impl Outcome {
             Err(error) => Self::Unreadable(error.to_string()),
         }
     }
+
+    /// True when the operation runs already: no outcome yet.
+    pub fn is_in_progress(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code == Code::OperationInProgress.as_str())
+    }
 }
 
 /// A session that is over.
@@ -71,12 +79,16 @@ pub struct Ended {
     pub began: bool,
     /// Events that never arrived.
     pub missing: u64,
+    /// Output was lost in an interruption, and the gateway did not keep it.
+    pub unrecovered: bool,
     /// The command wrote more than it was allowed to.
     pub cut: bool,
     /// Why its output could not be written.
     pub fault: Option<OutputError>,
     /// Envelopes were printed, so no summary is.
     pub envelopes: bool,
+    /// The outcome was asked for again after an interruption.
+    pub recovered: bool,
 }
 
 impl Ended {
@@ -91,10 +103,10 @@ impl Ended {
         match (&self.how, &self.fault) {
             (How::Left, _) => self.asked.unwrap_or(Interrupt::Interrupted).exit_code(),
             (_, Some(OutputError::Closed)) => EXIT_OUTPUT_CLOSED,
-            (_, Some(OutputError::Failed(_))) | (How::Lost(_), None) => EXIT_OURS,
+            (_, Some(OutputError::Failed(_))) | (How::Lost(_) | How::BeganAgain, None) => EXIT_OURS,
             (How::Answered(outcome), None) => match &**outcome {
                 Outcome::Ran { evidence, .. } => match self.of_evidence(evidence) {
-                    0 if self.missing > 0 => EXIT_OURS,
+                    0 if self.missing > 0 || self.unrecovered => EXIT_OURS,
                     code => code,
                 },
                 Outcome::Refused(error) => match error.code.as_str() {
@@ -132,6 +144,11 @@ impl Ended {
         if self.missing > 0 {
             terminal::warn("output was lost on the way: it was not taken in time");
         }
+        if self.unrecovered {
+            terminal::warn(
+                "a part of the output was lost in the interruption: the gateway keeps only the beginning of a long output",
+            );
+        }
         if self.cut {
             terminal::warn("the command wrote more than --max-output allows, and was ended");
         }
@@ -151,6 +168,9 @@ impl Ended {
                     paint(terminal::POINTER, order.command_line(self.began))
                 ));
             }
+            How::BeganAgain => terminal::fail(format_args!(
+                "{gateway} had forgotten operation {id} and began it a second time, so it was asked to end it at once; look at the host before you run it again"
+            )),
             How::Answered(outcome) => match &**outcome {
                 Outcome::Ran { evidence, replay } => self.summarise(evidence, *replay, id),
                 Outcome::Refused(error) => {
@@ -165,7 +185,7 @@ impl Ended {
     }
 
     fn summarise(&self, evidence: &ProcessEvidence, replay: bool, id: &str) {
-        if replay && evidence.truncated {
+        if replay && evidence.truncated && !self.recovered {
             terminal::warn("the gateway kept only a part of the output");
         }
         if self.envelopes || self.fault.is_some() || !terminal::watched() {
@@ -186,17 +206,19 @@ impl Ended {
             ),
         };
         let mut rest = vec![terminal::duration(evidence.duration_ms)];
-        if self.cut || (replay && evidence.truncated) {
+        if self.cut || (replay && evidence.truncated && !self.recovered) {
             rest.push("output cut".to_owned());
         }
-        if self.missing > 0 {
+        if self.missing > 0 || self.unrecovered {
             rest.push("output lost".to_owned());
         }
         if evidence.output_held_open {
             rest.push("a process that it left behind still holds its output".to_owned());
         }
-        if replay {
-            rest.push("from the gateway's journal, nothing ran".to_owned());
+        match (replay, self.recovered) {
+            (true, false) => rest.push("from the gateway's journal, nothing ran".to_owned()),
+            (true, true) => rest.push("recovered".to_owned()),
+            (false, _) => {}
         }
         rest.push(format!("operation {id}"));
         format!(
@@ -232,11 +254,11 @@ fn signal_number(name: &str) -> Option<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use serde_json::json;
 
-    fn evidence(changes: serde_json::Value) -> ProcessEvidence {
+    pub fn evidence(changes: serde_json::Value) -> ProcessEvidence {
         let mut value = json!({"type": "process.result", "startedAt": "", "endedAt": "", "durationMs": 1234.5, "cwd": "/",
             "effectiveUid": 0, "effectiveGid": 0, "hostname": "h", "mode": "exec", "executable": "x", "args": [],
             "command": null, "exitCode": 0, "signal": null, "cancelled": false, "killed": false, "truncated": false,
@@ -258,6 +280,8 @@ mod tests {
             cut: false,
             fault: None,
             envelopes: false,
+            unrecovered: false,
+            recovered: false,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What is to be run, out of the command line; and the command line that asks for it again.
 
+use crate::endpoint::Endpoint;
 use crate::exec::ExecArguments;
 use crate::ids;
-use crate::place::Place;
 use crate::shell::command_line;
 use anyhow::{Context, bail};
 use goblin_api::{ProcessRequest, ProtectedValues};
@@ -26,14 +26,19 @@ pub struct Order {
     /// The arguments that ask for the same again, less the secrets, the id and the place.
     again: Vec<String>,
     secrets: Vec<String>,
-    place: Place,
+    endpoint: Endpoint,
 }
 
 impl Order {
     /// A program, or a command line for the shell, that `exec` would run without any flag.
-    pub fn plain(place: Place, gateway: String, program: Vec<String>, shell: Option<String>) -> anyhow::Result<Self> {
+    pub fn plain(
+        endpoint: Endpoint,
+        gateway: String,
+        program: Vec<String>,
+        shell: Option<String>,
+    ) -> anyhow::Result<Self> {
         let arguments = ExecArguments {
-            place,
+            endpoint,
             gateway,
             cwd: None,
             env: Vec::new(),
@@ -41,6 +46,7 @@ impl Order {
             timeout: TIMEOUT_DEFAULT,
             max_output: None,
             id: None,
+            no_recover: true,
             json: false,
             shell,
             program,
@@ -88,14 +94,14 @@ impl Order {
             request,
             again,
             secrets: arguments.secret,
-            place: arguments.place,
+            endpoint: arguments.endpoint,
         })
     }
 
     /// The command line that asks for the same operation again. Secrets are delivered once, so an operation that began
     /// is asked for without them.
     pub fn command_line(&self, began: bool) -> String {
-        let mut words = self.place.command("exec");
+        let mut words = self.endpoint.command("exec");
         words.extend([
             self.gateway.clone(),
             "--id".to_owned(),
@@ -114,7 +120,7 @@ impl Order {
 
     /// The command line that ends the operation.
     pub fn cancel_line(&self) -> String {
-        let mut words = self.place.command("cancel");
+        let mut words = self.endpoint.command("cancel");
         words.extend([self.gateway.clone(), self.request.operation_id.clone()]);
         command_line(&words)
     }

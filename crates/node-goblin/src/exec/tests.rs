@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
+mod recovering;
+
 const ACCEPTED: &str = r#"{"type":"accepted","requestId":"r","ok":true,"operationId":"o","protocolVersion":"1.0"}"#;
 const CANCELLING: &str = r#"{"ok":true,"operationId":"o","dispatch":{"accepted":null,"response":{"type":"response","requestId":"c","ok":true,"result":{"operationId":"o","cancelling":true}},"events":[]}}"#;
 
@@ -88,10 +90,19 @@ struct Ran {
 }
 
 async fn run(controller: &Controller, order: &Order, form: Form) -> Ran {
+    run_with(controller, order, form, None).await
+}
+
+async fn run_with(controller: &Controller, order: &Order, form: Form, recovery: Option<Patience>) -> Ran {
     let (out, err) = (Sink::default(), Sink::default());
     let (_sender, mut interrupts) = Interrupts::scripted();
     let api = controller.api();
-    let session = Session { api: &api, order, form };
+    let session = Session {
+        api: &api,
+        order,
+        form,
+        recovery,
+    };
     let outputs = Outputs::over(Box::new(out.clone()), Box::new(err.clone()));
     let ended = session.run(outputs, &mut interrupts).await.unwrap();
     Ran {
@@ -198,6 +209,7 @@ async fn a_refusal_of_the_controller_is_an_error() {
         api: &controller.api(),
         order: &order(&["x"]),
         form: Form::Output,
+        recovery: None,
     };
     let outputs = Outputs::over(Box::new(io::sink()), Box::new(io::sink()));
     let fault = session.run(outputs, &mut interrupts).await.unwrap_err();
@@ -224,6 +236,7 @@ async fn ctrl_c_cancels_once_and_waits_for_the_evidence() {
         api: &api,
         order: &order,
         form: Form::Output,
+        recovery: None,
     };
     let running = session.run(
         Outputs::over(Box::new(out.clone()), Box::new(io::sink())),
@@ -282,6 +295,7 @@ async fn a_second_ctrl_c_leaves_at_once() {
         api: &api,
         order: &order,
         form: Form::Output,
+        recovery: None,
     };
     process.send([NDJSON_HEAD, ACCEPTED, "\n"].concat().into()).unwrap();
     sender.send(Interrupt::Interrupted).unwrap();
@@ -308,6 +322,7 @@ async fn a_cancel_waits_for_the_operation_to_begin() {
         api: &api,
         order: &order,
         form: Form::Output,
+        recovery: None,
     };
     sender.send(Interrupt::Interrupted).unwrap();
     let running = session.run(
@@ -342,6 +357,7 @@ async fn a_closed_output_cancels_the_command() {
         api: &api,
         order: &order,
         form: Form::Output,
+        recovery: None,
     };
     let closed = Sink {
         fault: Some(io::ErrorKind::BrokenPipe),
@@ -400,6 +416,7 @@ async fn a_stuck_reader_holds_up_the_stream_but_not_ctrl_c() {
         api: &api,
         order: &order,
         form: Form::Output,
+        recovery: None,
     };
     let (_held, never) = std::sync::mpsc::channel();
     let outputs = Outputs::over(Box::new(Stuck(never)), Box::new(io::sink()));
