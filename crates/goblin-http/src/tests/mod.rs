@@ -7,6 +7,7 @@ mod gateway;
 mod requests;
 mod serving;
 mod session;
+mod tokens;
 mod transport;
 mod web;
 
