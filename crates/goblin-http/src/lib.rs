@@ -7,6 +7,9 @@
 
 mod answer;
 mod body;
+mod connections;
+mod events;
+mod openapi;
 mod query;
 mod routes;
 mod server;

@@ -1,6 +1,7 @@
 //! Serving over a Unix socket: who may connect, time limits, and an end that lets running requests finish.
 
 use crate::body::BodyWithin;
+use crate::connections;
 use crate::routes::router;
 use crate::socket;
 use axum::{Extension, Router};
@@ -21,7 +22,11 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 /// Connections at once. Further ones wait in the system's queue.
-const CONNECTIONS_MAX: usize = 1024;
+const CONNECTIONS_MAX: usize = 4096;
+
+/// Tells streams that never end by themselves that the server closes, as an extension of the request.
+#[derive(Clone)]
+pub(crate) struct Closing(pub(crate) CancellationToken);
 
 /// How long the server waits for its clients.
 #[derive(Clone, Copy)]
@@ -106,7 +111,9 @@ pub(crate) fn serve_patiently(controller: Controller, path: &Path, patience: Pat
         ending: CancellationToken::new(),
     };
     let serving = Serving {
-        router: router(controller).layer(Extension(BodyWithin(patience.body))),
+        router: router(controller)
+            .layer(Extension(BodyWithin(patience.body)))
+            .layer(Extension(Closing(server.closing.clone()))),
         patience,
         tasks: server.tasks.clone(),
         closing: server.closing.clone(),
@@ -163,8 +170,10 @@ async fn accept(listener: UnixListener, serving: Serving) {
                         serving.closing.clone(),
                         serving.ending.clone(),
                     );
+                    let counted = connections::Counted::new();
                     serving.tasks.spawn(async move {
                         connection.await;
+                        drop(counted);
                         drop(room);
                     });
                 }
