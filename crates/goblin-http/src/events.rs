@@ -196,6 +196,14 @@ impl Scribe {
         heartbeat.reset();
         loop {
             tokio::select! {
+                // Nobody joins a controller that stops.
+                biased;
+                () = self.controller.stopping() => return,
+                () = self.shared.left.notified() => {
+                    if self.shared.streams.load(Ordering::SeqCst) == 0 {
+                        return;
+                    }
+                }
                 Some(entry) = entries.recv() => {
                     let mut waiting = vec![entry];
                     while let Ok(entry) = entries.try_recv() {
@@ -221,12 +229,6 @@ impl Scribe {
                 _ = heartbeat.tick() => {
                     let _ = pieces.send(Bytes::from_static(b":\n\n"));
                 }
-                () = self.shared.left.notified() => {
-                    if self.shared.streams.load(Ordering::SeqCst) == 0 {
-                        return;
-                    }
-                }
-                () = self.controller.stopping() => return,
             }
         }
     }

@@ -77,6 +77,11 @@ pub(crate) async fn contain_panics(request: Request, next: Next) -> Response {
     }
 }
 
+#[cfg(test)]
+pub(crate) fn document_text() -> Bytes {
+    DOCUMENT.clone()
+}
+
 async fn document() -> Answer {
     Ok(([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response())
 }

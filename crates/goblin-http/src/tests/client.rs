@@ -1,8 +1,8 @@
 //! An HTTP client over the socket.
 
-use super::PATIENCE;
+use super::{PATIENCE, document};
 use bytes::Bytes;
-use goblin_api::routes::PREFIX;
+use goblin_api::routes::{HEALTHZ, PREFIX};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -44,10 +44,18 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Response<Incoming> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{PREFIX}{path}"))
-            .header("host", "local");
+        self.send_at(method, &at(path), headers, body).await
+    }
+
+    /// Sends any request.
+    pub(super) async fn send_at(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        let mut request = Request::builder().method(method).uri(path).header("host", "local");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -60,13 +68,16 @@ impl Client {
         .unwrap()
     }
 
-    /// Sends JSON, or nothing for null; gives status and answer.
+    /// Sends JSON, or nothing for null; gives status and answer, which must be as documented.
     pub(super) async fn json(&mut self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
         let (headers, body) = match body {
             Value::Null => (vec![], String::new()),
             body => (vec![("content-type", "application/json")], body.to_string()),
         };
-        answer(self.send(method, path, &headers, body).await).await
+        let path = at(path);
+        let (status, answer) = answer(self.send_at(method.clone(), &path, &headers, body).await).await;
+        document::check(&method, &path, status, &answer);
+        (status, answer)
     }
 
     pub(super) async fn get(&mut self, path: &str) -> Value {
@@ -92,6 +103,15 @@ impl Client {
             body: response.into_body(),
             text: Vec::new(),
         }
+    }
+}
+
+/// A path below the prefix, or one of those beside it as it is.
+fn at(path: &str) -> String {
+    if path.starts_with("/api/") || path == HEALTHZ {
+        path.to_owned()
+    } else {
+        format!("{PREFIX}{path}")
     }
 }
 
