@@ -25,12 +25,29 @@ const SESSION_COOKIE: &str = "node_goblin_session";
 /// A status with the codes that come with it.
 pub(crate) type Refusals = &'static [(u16, &'static [&'static str])];
 
+/// Refusals of every route: a request that can be read in more ways than one, or gives a token away.
+const HEAD: Refusals = &[
+    (400, &["duplicate_header", "host_invalid", "token_in_query"]),
+    (415, &["unsupported_media_type"]),
+];
+
 /// Refusals of every route that is not open to all.
 const ACCESS: Refusals = &[
     (401, &["unauthorized"]),
-    (403, &["forbidden"]),
+    (
+        403,
+        &[
+            "forbidden",
+            "host_forbidden",
+            "origin_forbidden",
+            "csrf_header_required",
+        ],
+    ),
     (429, &["rate_limited"]),
 ];
+
+/// A bug of ours.
+const FAULT: Refusals = &[(500, &["internal_error"])];
 
 /// Refusals of every route with a body.
 const BODY: Refusals = &[
@@ -80,7 +97,7 @@ impl Doc {
             refusals: BTreeMap::new(),
             schemas: Schemas::new(),
         };
-        doc.refuses(ACCESS).refuses(&[(500, &["internal_error"])])
+        doc.refuses(HEAD).refuses(ACCESS).refuses(FAULT)
     }
 
     /// A route that is open to all.
@@ -90,7 +107,7 @@ impl Doc {
             refusals: BTreeMap::new(),
             ..Self::of(summary)
         };
-        doc.refuses(&[(500, &["internal_error"])])
+        doc.refuses(HEAD).refuses(FAULT)
     }
 
     /// It takes a JSON body.
@@ -139,9 +156,17 @@ impl Doc {
         self.answers_text(NDJSON).mentions::<Last>()
     }
 
-    /// It answers Server-Sent Events.
-    pub(crate) fn answers_events(self) -> Self {
-        self.answers_text(EVENT_STREAM)
+    /// It answers Server-Sent Events of these names; the schema is that of each event.
+    pub(crate) fn answers_events(mut self, names: &[&str]) -> Self {
+        let event = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .property("event", text().enum_values(Some(names.iter().copied())))
+            .property("id", text())
+            .property("data", text().description(Some("JSON")))
+            .required("event")
+            .required("data");
+        self.success.push((EVENT_STREAM, event.into()));
+        self
     }
 
     /// Texts in its answer hold JSON of this form.

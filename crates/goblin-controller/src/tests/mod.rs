@@ -2,6 +2,7 @@
 
 mod authentication;
 mod bounds;
+mod changes;
 mod dispatching;
 mod gateway;
 mod home;

@@ -4,7 +4,9 @@ use super::{
     App, agents, controller, dispatch, document, events, gateways, metrics, operations, pairings, targets, trust,
 };
 use crate::openapi::{Doc, Refusals, Routes, STORE, STORED};
-use goblin_api::events::{GatewayEvent, OperationEvent, PairingEvent, ResetEvent, SnapshotEvent};
+use goblin_api::events::{
+    GATEWAY, GatewayEvent, OPERATION, OperationEvent, PAIRING, PairingEvent, RESET, ResetEvent, SNAPSHOT, SnapshotEvent,
+};
 use goblin_api::routes::{
     AGENT, AGENT_FILESYSTEM, AGENT_PROCESSES, AGENTS, HEALTHZ, METRICS, OPENAPI, PREFIX, template,
 };
@@ -320,7 +322,7 @@ fn operations_of(routes: Routes<App>, below: &impl Fn(&str) -> String) -> Routes
                  Nothing is replayed: whatever `Last-Event-ID` says, a stream begins with the state as it is then. \
                  A client that reads too slowly gets `reset` as its last event",
             )
-            .answers_events()
+            .answers_events(&[SNAPSHOT, GATEWAY, PAIRING, OPERATION, RESET])
             .mentions::<SnapshotEvent>()
             .mentions::<GatewayEvent>()
             .mentions::<PairingEvent>()
