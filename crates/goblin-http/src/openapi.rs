@@ -7,14 +7,14 @@ use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
 use goblin_api::{ErrorBody, NDJSON, events::EVENT_STREAM, routes::PREFIX};
 use std::collections::{BTreeMap, BTreeSet};
-use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, PathsBuilder, Ref, RefOr, Required,
+    ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, Paths, Ref, RefOr, Required,
     ResponseBuilder,
 };
 use utoipa::{PartialSchema, ToSchema};
@@ -269,7 +269,12 @@ fn path_parameter(name: &str) -> Parameter {
 /// Routes with their descriptions.
 pub(crate) struct Routes<S> {
     router: Router<S>,
-    paths: PathsBuilder,
+    description: Description,
+}
+
+/// What routes are described by. Routes of several states have one document.
+pub(crate) struct Description {
+    paths: Paths,
     schemas: Schemas,
 }
 
@@ -277,8 +282,10 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn new() -> Self {
         Self {
             router: Router::new(),
-            paths: PathsBuilder::new(),
-            schemas: [(ErrorBody::name().into_owned(), ErrorBody::schema())].into(),
+            description: Description {
+                paths: Paths::new(),
+                schemas: [(ErrorBody::name().into_owned(), ErrorBody::schema())].into(),
+            },
         }
     }
 
@@ -310,9 +317,9 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         handler: impl Handler<T, S>,
         mut doc: Doc,
     ) -> Self {
-        self.schemas.append(&mut doc.schemas);
-        let operation = doc.operation(operation_id(&method, path), path);
-        self.paths = self.paths.path(path, PathItem::new(method, operation));
+        self.description.schemas.append(&mut doc.schemas);
+        let operation = doc.operation(operation_id(&method, path), path).build();
+        self.description.paths.add_path_operation(path, vec![method], operation);
         self.router = self.router.route(path, on(filter, handler));
         self
     }
@@ -322,7 +329,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.router
     }
 
-    /// The document that describes them, as JSON.
+    /// What describes them.
+    pub(crate) fn into_description(self) -> Description {
+        self.description
+    }
+}
+
+impl Description {
+    /// The document, as JSON.
     pub(crate) fn into_document(self) -> Bytes {
         let components = ComponentsBuilder::new()
             .schemas_from_iter(self.schemas)

@@ -52,7 +52,7 @@ impl FromRef<App> for Hub {
 }
 
 /// The document does not depend on the controller.
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| table::routes().into_document());
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| table::routes().into_description().into_document());
 
 /// The API over a controller. It lets everybody in: identity is a matter of the door in front of it.
 pub fn router(controller: Controller) -> Router {
