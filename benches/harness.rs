@@ -134,7 +134,7 @@ impl Controller {
         let state = tempfile::tempdir().expect("a temporary directory");
         let directory = state.path().join("controller");
         let mut controller = Command::new(PROGRAM)
-            .args(["controller", "--listen", "127.0.0.1:0", "--state-dir"])
+            .args(["controller", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir"])
             .arg(&directory)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

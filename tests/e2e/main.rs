@@ -8,11 +8,21 @@
     reason = "tests are read, not called, and a panic is their verdict"
 )]
 
+mod cli_files;
+mod controller_restart;
+mod duplicate;
+mod exec;
 mod files;
+mod fleet;
 mod hostile_input;
+mod line;
+mod node_gateway;
 mod outbound;
+mod pairing;
 mod peer;
+mod quickstart;
 mod recovery;
+mod sdk;
 mod stdio;
 
 /// The program under test.

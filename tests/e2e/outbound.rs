@@ -1,77 +1,21 @@
 //! The gateway over TLS, against a controller that is not ours.
 
-use crate::PROGRAM;
+use crate::fleet::{Running, gateway};
 use crate::peer::{Certificate, Peer};
 use goblin_testkit::eventually;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
 use tempfile::TempDir;
 
-/// A gateway process and its log.
-struct Gateway {
-    child: Child,
-    log: Arc<Mutex<String>>,
+fn start(port: u64, state: &Path, configure: impl FnOnce(&mut Command)) -> Running {
+    gateway(port as u16, "host-1", state, configure)
 }
 
-impl Gateway {
-    fn start(port: u64, state: &Path, configure: impl FnOnce(&mut Command)) -> Self {
-        let mut command = Command::new(PROGRAM);
-        command
-            .args([
-                "gateway",
-                "--id",
-                "host-1",
-                "--controller",
-                &format!("tls://127.0.0.1:{port}"),
-                "--state-dir",
-            ])
-            .arg(state);
-        configure(&mut command);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut errors = child.stderr.take().unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
-        let kept = log.clone();
-        std::thread::spawn(move || {
-            let mut block = [0; 4096];
-            while let Ok(read) = errors.read(&mut block)
-                && read > 0
-            {
-                kept.lock().unwrap().push_str(&String::from_utf8_lossy(&block[..read]));
-            }
-        });
-        Self { child, log }
-    }
-
-    fn plain(port: u64, state: &Path) -> Self {
-        Self::start(port, state, |_| ())
-    }
-
-    fn logged(&self, text: &str) {
-        eventually(&format!("{text:?} in the log"), || {
-            self.log.lock().unwrap().contains(text).then_some(())
-        });
-    }
-
-    fn stop(mut self) -> ExitStatus {
-        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        eventually("the gateway's end", || self.child.try_wait().unwrap())
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn plain(port: u64, state: &Path) -> Running {
+    start(port, state, |_| ())
 }
 
 struct Scene {
@@ -103,7 +47,7 @@ fn shell(operation: &str, command: &str) -> Value {
 fn a_host_pairs_runs_and_recovers_an_outcome_after_a_lost_connection() {
     let scene = Scene::new();
     let mut controller = scene.controller(json!({"approve": false}));
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     let pending = controller.event("pending");
     assert_eq!(pending["code"], pending["claimed"]);
     let file = scene.state().join("pairing-code.json");
@@ -145,14 +89,14 @@ fn a_host_pairs_runs_and_recovers_an_outcome_after_a_lost_connection() {
     assert_eq!(answer["result"]["replay"], json!(true));
     assert_eq!(answer["result"]["outcome"]["stdout"], json!("begun\nended\n"));
     assert_eq!(std::fs::read_to_string(count).unwrap(), "x\n");
-    assert!(gateway.stop().success());
+    assert_eq!(gateway.stop().code, Some(0));
 }
 
 #[test]
 fn protected_values_need_their_binding_and_are_masked() {
     let scene = Scene::new();
     let mut controller = scene.controller(json!({}));
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     controller.event("ready");
     let params = shell("op", "test ${#TOKEN} = 13 && echo got; echo $TOKEN; echo $TOKEN >&2");
     controller.order(json!({"deliver": {"id": "a", "params": params}, "values": {"TOKEN": "marker-secret"}}));
@@ -185,8 +129,8 @@ fn protected_values_need_their_binding_and_are_masked() {
             (&json!("error"), &json!("protected_delivery_binding_invalid"))
         );
     }
-    assert!(!gateway.log.lock().unwrap().contains("marker-secret"));
-    assert!(gateway.stop().success());
+    assert!(!gateway.log().contains("marker-secret"));
+    assert_eq!(gateway.stop().code, Some(0));
     for entry in std::fs::read_dir(scene.state()).unwrap().flatten() {
         let content = std::fs::read(entry.path()).unwrap_or_default();
         assert!(
@@ -202,7 +146,7 @@ fn nothing_is_answered_before_approval() {
     let scene = Scene::new();
     let mut controller = scene.controller(json!({"approve": false}));
     let ran = scene.folder.path().join("ran");
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     controller.event("pending");
     controller.request(
         "early",
@@ -217,6 +161,25 @@ fn nothing_is_answered_before_approval() {
 }
 
 #[test]
+fn a_pairing_code_does_not_outlive_its_connection() {
+    let scene = Scene::new();
+    let mut controller = scene.controller(json!({"approve": false}));
+    let file = scene.state().join("pairing-code.json");
+    let gateway = plain(controller.port, &scene.state());
+    controller.event("pending");
+    eventually("the code's file", || file.exists().then_some(()));
+    assert_eq!(gateway.stop().code, Some(0));
+    assert!(!file.exists());
+    // One that a killed daemon left goes at the next start, before there is any connection.
+    std::fs::write(&file, "{}").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    drop(controller);
+    let gateway = plain(1, &scene.state());
+    eventually("the old code's end", || (!file.exists()).then_some(()));
+    assert_eq!(gateway.stop().code, Some(0));
+}
+
+#[test]
 fn the_controller_has_to_prove_that_its_key_and_certificate_belong_together() {
     for (options, flags, admitted) in [
         (json!({"proof": "no"}), vec![], false),
@@ -228,7 +191,7 @@ fn the_controller_has_to_prove_that_its_key_and_certificate_belong_together() {
     ] {
         let scene = Scene::new();
         let mut controller = scene.controller(options.clone());
-        let gateway = Gateway::start(controller.port, &scene.state(), |command| {
+        let gateway = start(controller.port, &scene.state(), |command| {
             command.args(&flags);
             match flags.first() {
                 Some(&"--controller-fingerprint") => _ = command.arg(&scene.certificate.fingerprint),
@@ -259,17 +222,17 @@ fn a_paired_host_keeps_to_its_controller() {
     let scene = Scene::new();
     let key = scene.folder.path().join("pairing.key");
     let mut controller = scene.controller(json!({"pairingKey": key}));
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     controller.event("ready");
-    assert!(gateway.stop().success());
+    assert_eq!(gateway.stop().code, Some(0));
     drop(controller);
     // The same key behind a renewed certificate, with proof: admitted, and pinned from now on.
     let renewed = Certificate::new(scene.folder.path(), "renewed");
     let mut controller = Peer::controller(&renewed, json!({"pairingKey": key}));
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     controller.event("ready");
     gateway.logged(&renewed.fingerprint);
-    assert!(gateway.stop().success());
+    assert_eq!(gateway.stop().code, Some(0));
     drop(controller);
     // Yet another certificate without proof, and another key altogether.
     let other = Certificate::new(scene.folder.path(), "other");
@@ -288,7 +251,7 @@ fn a_paired_host_keeps_to_its_controller() {
         (&renewed, json!({}), "controller_identity_mismatch"),
     ] {
         let mut controller = Peer::controller(certificate, options);
-        let gateway = Gateway::plain(controller.port, &scene.state());
+        let gateway = plain(controller.port, &scene.state());
         controller.frame(code, |frame| frame["error"]["code"] == json!(code));
         gateway.logged(code);
         assert!(!controller.has_seen("ready"));
@@ -303,34 +266,34 @@ fn a_shared_secret_goes_only_to_a_verified_controller() {
     let ca = scene.certificate.cert.clone();
     let mut controller = scene.controller(json!({"hmac": "pässwort"}));
     // Without an authority there is no verified controller, so nothing is proven to it.
-    let gateway = Gateway::start(controller.port, &scene.state(), token("pässwort"));
+    let gateway = start(controller.port, &scene.state(), token("pässwort"));
     controller.event("tls error");
     gateway.logged("TLS handshake failed");
     drop(gateway);
-    let wrong = Gateway::start(controller.port, &scene.state(), |command| {
+    let wrong = start(controller.port, &scene.state(), |command| {
         token("other")(command);
         command.arg("--ca-file").arg(&ca);
     });
     controller.frame("a proof", |frame| frame["type"] == json!("auth.response"));
     wrong.logged("auth_failed");
     drop(wrong);
-    let right = Gateway::start(controller.port, &scene.state(), |command| {
+    let right = start(controller.port, &scene.state(), |command| {
         token("pässwort")(command);
         command.arg("--ca-file").arg(&ca);
     });
     controller.event("ready");
-    assert!(right.stop().success());
+    assert_eq!(right.stop().code, Some(0));
     // Enrolled: the stored secret wins over a changed token.
-    let again = Gateway::start(controller.port, &scene.state(), |command| {
+    let again = start(controller.port, &scene.state(), |command| {
         token("changed")(command);
         command.arg("--ca-file").arg(&ca);
     });
     controller.event("ready");
-    assert!(again.stop().success());
+    assert_eq!(again.stop().code, Some(0));
     // A controller under another authority.
     let other = Certificate::new(scene.folder.path(), "other");
     let mut stranger = Peer::controller(&other, json!({"hmac": "pässwort"}));
-    let gateway = Gateway::start(stranger.port, &scene.state(), |command| {
+    let gateway = start(stranger.port, &scene.state(), |command| {
         _ = command.arg("--ca-file").arg(&ca)
     });
     stranger.event("tls error");
@@ -342,7 +305,7 @@ fn a_shared_secret_goes_only_to_a_verified_controller() {
 fn a_frame_over_the_cap_ends_the_connection_and_the_gateway_comes_back() {
     let scene = Scene::new();
     let mut controller = scene.controller(json!({}));
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     controller.event("ready");
     controller.order(json!({"raw": "x".repeat(2 * 1024 * 1024 + 1)}));
     let told = controller.frame("a refusal", |frame| frame["type"] == json!("transport.error"));
@@ -359,18 +322,18 @@ fn a_frame_over_the_cap_ends_the_connection_and_the_gateway_comes_back() {
         frame["error"]["code"] == json!("unexpected_auth_message")
     });
     controller.event("ready");
-    assert!(gateway.stop().success());
+    assert_eq!(gateway.stop().code, Some(0));
 }
 
 #[test]
 fn a_stop_answers_cancelled_work_before_it_leaves() {
     let scene = Scene::new();
     let mut controller = scene.controller(json!({}));
-    let gateway = Gateway::plain(controller.port, &scene.state());
+    let gateway = plain(controller.port, &scene.state());
     controller.event("ready");
     controller.request("1", "process.exec", shell("op", "echo up; sleep 60"));
     controller.frame("up", |frame| frame["data"] == json!("up\n"));
-    assert!(gateway.stop().success());
+    assert_eq!(gateway.stop().code, Some(0));
     assert_eq!(controller.answer("1")["result"]["outcome"]["cancelled"], json!(true));
     controller.event("closed");
 }
@@ -398,7 +361,7 @@ fn a_proxy_is_asked_to_connect() {
         std::thread::spawn(move || std::io::copy(&mut from_far, &mut to_near));
         String::from_utf8(head).unwrap()
     });
-    let gateway = Gateway::start(target, &scene.state(), |command| {
+    let gateway = start(target, &scene.state(), |command| {
         _ = command.env("HTTPS_PROXY", format!("http://user:secret@127.0.0.1:{port}"))
     });
     controller.event("ready");
@@ -408,6 +371,6 @@ fn a_proxy_is_asked_to_connect() {
         "{head}"
     );
     assert!(head.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"));
-    assert!(!gateway.log.lock().unwrap().contains("secret"));
-    assert!(gateway.stop().success());
+    assert!(!gateway.log().contains("secret"));
+    assert_eq!(gateway.stop().code, Some(0));
 }

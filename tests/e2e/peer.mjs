@@ -2,10 +2,11 @@
 // against each other. It shares no code with them and keeps no state.
 //
 //   node peer.mjs controller '{"cert":PATH,"key":PATH,"pairingKey":PATH?,"hmac":SECRET?,"approve":bool,"proof":"yes|no|wrong"}'
-//   node peer.mjs gateway    '{"port":N,"id":ID,"hmac":SECRET?,"tamper":"signature|key|code|proof"?,"controllerId":ID?}'
+//   node peer.mjs gateway    '{"port":N,"id":ID,"hmac":SECRET?,"tamper":"signature|key|code|proof"?,"controllerId":ID?,
+//                                "metadata":OBJECT?,"mute":"challenge|requests"?}'
 //
 // Standard output: one JSON line per event, {event, …}. Standard input: one JSON line per order:
-//   {"send":FRAME}  {"raw":TEXT}  {"deliver":{id,params},"values":{NAME:VALUE}}  {"approve":true}  {"drop":true}
+//   {"send":FRAME}  {"raw":TEXT}  {"pause":true}  {"deliver":{id,params},"values":{NAME:VALUE}}  {"approve":true}  {"drop":true}
 
 import { createHash, createHmac, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, sign, verify, X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -88,8 +89,10 @@ if (role === 'controller') {
 } else {
   const keys = keyPair();
   const socket = connect({ host: '127.0.0.1', port: options.port, rejectUnauthorized: false });
+  socket.once('secureConnect', () => tell('connected', { certificate: socket.getPeerX509Certificate().toString() }));
   const send = speak(socket, (frame) => {
     tell('frame', { frame });
+    if (options.mute === (frame.type === 'auth.challenge' ? 'challenge' : 'requests')) return;
     if (frame.type === 'auth.challenge') {
       const transcript = pairing(frame.nonce, options.id, keys.pem, frame.controllerPublicKey);
       const signed = options.tamper === 'signature' ? `${transcript}.` : transcript;
@@ -101,7 +104,7 @@ if (role === 'controller') {
           pairingCode: options.tamper === 'code' ? 'AAAA-AAAA-AAAA' : shown(transcript),
         };
       tell('code', { code: shown(transcript) });
-      send({ type: 'auth.response', gatewayId: options.id, controllerId: options.controllerId ?? 'controller', ...identity, gateway: { name: 'node peer', version: '0', protocolVersion: '1.0' } });
+      send({ type: 'auth.response', gatewayId: options.id, controllerId: options.controllerId ?? 'controller', ...identity, gateway: options.metadata ?? { name: 'node peer', version: '0', protocolVersion: '1.0' } });
     } else if (frame.method === 'health') {
       send({ type: 'response', requestId: frame.id, ok: true, result: { status: 'ok', activeOperations: [] } });
     } else if (frame.method === 'process.exec') {
@@ -123,6 +126,7 @@ if (role === 'controller') {
   socket.on('close', () => process.exit(0));
   orders((order) => {
     if (order.drop) socket.destroy();
+    if (order.pause) socket.pause();
     if (order.raw !== undefined) socket.write(order.raw);
     if (order.send) send(order.send);
   });

@@ -55,7 +55,6 @@ impl Peer {
     }
 
     /// A gateway that dials a port.
-    #[allow(dead_code, reason = "used once the controller's tests are here")]
     pub fn gateway(options: &Value) -> Self {
         Self::start("gateway", options)
     }

@@ -141,3 +141,71 @@ fn a_key_that_others_can_read_stops_the_start() {
         "{errors}"
     );
 }
+
+#[test]
+fn a_stop_journals_what_a_peer_that_reads_nothing_never_took() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let state = tempfile::tempdir().unwrap();
+    let mut child = Command::new(PROGRAM)
+        .args(["gateway", "--state-dir"])
+        .arg(state.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let marks = tempfile::tempdir().unwrap();
+    // Four write more than fits the queue and end by themselves, three never end.
+    let commands: Vec<String> = (0..7)
+        .map(|n| {
+            let then = if n < 4 { "true" } else { "exec sleep 60" };
+            format!(
+                "head -c 3000000 /dev/zero; echo > {}/{n}; {then}",
+                marks.path().display()
+            )
+        })
+        .collect();
+    let params =
+        |n: usize| json!({"operationId": format!("op{n}"), "command": commands[n], "maxOutputBytes": 10_000_000});
+    for n in 0..7 {
+        let line = json!({"id": n, "method": "process.exec", "params": params(n)});
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+    // Everything has started; most of it is held back by now.
+    eventually("the commands", || {
+        let running = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+            std::fs::read(entry.path().join("environ")).is_ok_and(|text| !text.is_empty())
+                && std::fs::read_to_string(entry.path().join("cmdline"))
+                    .is_ok_and(|line| line.contains(&marks.path().display().to_string()))
+        });
+        (running.count() >= 7).then_some(())
+    });
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(eventually("its end", || child.try_wait().unwrap()).success());
+    let mut next = StdioDaemon::start(PROGRAM, Some(state.path()));
+    for n in 0..7 {
+        let answer = next.request(&format!("again{n}"), "process.exec", params(n));
+        assert!(answer.is_replay(), "op{n}: {}", answer.code());
+    }
+}
+
+#[test]
+fn a_trust_file_that_cannot_be_read_stops_the_start() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("controller-trust.json");
+    for content in [
+        "nonsense",
+        r#"{"version":2,"controllerId":"c","secret":"marker","enrolledAt":"x"}"#,
+    ] {
+        std::fs::write(&file, content).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (status, errors, _) = StdioDaemon::start(PROGRAM, Some(state.path())).end();
+        assert!(
+            !status.success() && errors.contains("controller-trust.json"),
+            "{errors}"
+        );
+        assert!(!errors.contains("marker"));
+    }
+}

@@ -96,6 +96,70 @@ fn a_stop_leaves_no_member_of_a_group_alive() {
 }
 
 #[test]
+fn a_stopping_daemon_still_answers() {
+    let mut daemon = StdioDaemon::start(PROGRAM, None);
+    daemon.shell("done", "echo before");
+    daemon.send(
+        "r",
+        "process.exec",
+        json!({"operationId": "op", "command": "trap '' TERM; echo up; while :; do sleep 0.05; done"}),
+    );
+    daemon.output("op", "up");
+    daemon.request("s", "shutdown", json!({}));
+    assert_eq!(
+        daemon.request("h", "health", json!({})).last["result"]["status"],
+        json!("stopping")
+    );
+    assert_eq!(daemon.shell("new", "true").code(), "daemon_stopping");
+    assert!(daemon.shell("done", "echo before").is_replay());
+    assert_eq!(daemon.answer("r").outcome()["cancelled"], json!(true));
+    assert!(daemon.end().0.success());
+}
+
+#[test]
+fn cancel_takes_an_id_as_execution_does() {
+    let mut daemon = StdioDaemon::start(PROGRAM, None);
+    daemon.send(
+        "r",
+        "process.exec",
+        json!({"operationId": 5, "command": "echo up; sleep 60"}),
+    );
+    daemon.output("5", "up");
+    let cancel = daemon.request("c", "cancel", json!({"operationId": 5.0})).last;
+    assert_eq!(cancel["result"], json!({"operationId": "5", "cancelling": true}));
+    assert_eq!(daemon.answer("r").outcome()["cancelled"], json!(true));
+    assert_eq!(
+        daemon.request("n", "cancel", json!({})).last["result"],
+        json!({"operationId": null, "cancelling": false})
+    );
+}
+
+#[test]
+fn sockets_serve_as_standard_streams() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    let (mut near, far) = UnixStream::pair().unwrap();
+    // As somebody may leave it: non-blocking.
+    far.set_nonblocking(true).unwrap();
+    let end = |stream: &UnixStream| std::process::Stdio::from(OwnedFd::from(stream.try_clone().unwrap()));
+    let mut child = Command::new(PROGRAM)
+        .arg("gateway")
+        .stdin(end(&far))
+        .stdout(end(&far))
+        .spawn()
+        .unwrap();
+    drop(far);
+    let line = json!({"id": 1, "method": "process.exec", "params": {"operationId": "a", "command": "head -c 900000 /dev/zero | tr '\\0' x"}});
+    near.write_all(format!("{line}\n").as_bytes()).unwrap();
+    near.shutdown(std::net::Shutdown::Write).unwrap();
+    let last = BufReader::new(near).lines().map(Result::unwrap).last().unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(answer["result"]["outcome"]["stdout"].as_str().unwrap().len(), 900_000);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
 fn the_end_of_input_lets_work_finish() {
     let mut daemon = StdioDaemon::start(PROGRAM, None);
     daemon.send(

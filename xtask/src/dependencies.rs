@@ -46,7 +46,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("goblin-store", &["goblin-ports"]),
     (
         "goblin-http",
-        &["goblin-controller", "goblin-ports", "goblin-api", "goblin-protocol"],
+        &[
+            "goblin-controller",
+            "goblin-ports",
+            "goblin-api",
+            "goblin-keys",
+            "goblin-protocol",
+        ],
     ),
     (
         "goblin-testkit",

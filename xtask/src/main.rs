@@ -1,9 +1,10 @@
-//! Checks of the tree itself: `cargo run -p xtask -- tidy`.
+//! Checks of the tree itself, `cargo run -p xtask -- tidy`; the bill of materials, `cargo run -p xtask -- sbom TARGET [TIME]`.
 //!
 //! What the compiler and clippy can't see: which crate may use which, what every file begins with, where unsafe code
 //! may stand. Each check names the place and the rule.
 
 mod dependencies;
+mod sbom;
 mod sources;
 
 use anyhow::{Context, anyhow, bail};
@@ -11,9 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match std::env::args().nth(1).as_deref() {
-        Some("tidy") => tidy(),
-        _ => Err(anyhow!("usage: cargo run -p xtask -- tidy")),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["tidy"] => tidy(),
+        ["sbom", target] => sbom(target, None),
+        ["sbom", target, time] => sbom(target, Some(time)),
+        _ => Err(anyhow!("usage: cargo run -p xtask -- tidy | sbom TARGET [TIME]")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -24,11 +29,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// The folder of the workspace.
+fn root() -> anyhow::Result<PathBuf> {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    Ok(own.parent().context("the tree")?.to_owned())
+}
+
+fn sbom(target: &str, time: Option<&str>) -> anyhow::Result<()> {
+    let document = sbom::make(&root()?, target, time)?;
+    println!("{}", serde_json::to_string_pretty(&document)?);
+    Ok(())
+}
+
 fn tidy() -> anyhow::Result<()> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("the tree")?
-        .to_owned();
+    let root = root()?;
     let mut faults = dependencies::check(&root)?;
     faults.extend(sources::check(&root)?);
     for fault in &faults {

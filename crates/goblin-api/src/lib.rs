@@ -14,6 +14,7 @@ mod pairings;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod trust;
 
 pub use agents::{
@@ -36,6 +37,10 @@ pub use operations::{
 };
 pub use pairings::{ApproveRequest, PairingAnswer, PairingDecision, PairingListing, PairingMetadata, PairingsAnswer};
 pub use targets::{Target, TargetAnswer, TargetRequest, TargetsAnswer};
+pub use tokens::{
+    CSRF_HEADER, CreateToken, CreatedToken, LoginAnswer, LoginRequest, LogoutAnswer, REQUEST_ID_HEADER, RevokedToken,
+    Scope, TOKEN_EXPIRY_MAX_SECONDS, TOKEN_NAME_MAX, TOKEN_PREFIX, TokenListing, TokensAnswer,
+};
 pub use trust::{EnrolRequest, TrustAnswer, TrustListing, TrustRecord};
 
 /// The member `ok` of every answer that succeeded: writes `true`, reads only `true`.

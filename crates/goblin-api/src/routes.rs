@@ -24,6 +24,23 @@ pub const AGENT_PROCESSES: &str = "/api/agents/{agent_id}/processes";
 /// Runs a filesystem tool where an agent is assigned.
 pub const AGENT_FILESYSTEM: &str = "/api/agents/{agent_id}/filesystem";
 
+/// POST: begins a browser session; outside the prefix.
+pub const LOGIN: &str = "/api/login";
+
+/// POST: ends it.
+pub const LOGOUT: &str = "/api/logout";
+
+/// GET: tokens. POST: makes one.
+pub const TOKENS: &str = "/api/tokens";
+
+/// Template of one token.
+pub const TOKEN: &str = "/api/tokens/{token_id}";
+
+/// DELETE: revokes a token.
+pub fn token(token_id: &str) -> String {
+    format!("{TOKENS}/{}", segment(token_id))
+}
+
 /// Templates below [`PREFIX`], in the router's notation.
 pub mod template {
     /// API targets.

@@ -126,3 +126,42 @@ fn a_change_of_an_agent_tells_null_from_absent() {
     }
     assert_eq!(routes::agent_processes("a/b", false), "/api/agents/a%2Fb/processes");
 }
+
+#[test]
+fn tokens_and_logins_print_no_secret_and_keep_their_shapes() {
+    assert_eq!(routes::token("a/b"), "/api/tokens/a%2Fb");
+    let create = CreateToken {
+        name: "ci".into(),
+        scope: Scope::Execute,
+        expires_in_seconds: None,
+    };
+    assert_eq!(
+        serde_json::to_value(create).unwrap(),
+        json!({"name": "ci", "scope": "execute"})
+    );
+    let token = TokenListing {
+        id: "t".into(),
+        name: "ci".into(),
+        scope: Scope::Admin,
+        created_at: "2026-01-01T00:00:00.000Z".into(),
+        expires_at: None,
+        expired: false,
+    };
+    let created = CreatedToken {
+        ok: Success,
+        token,
+        secret: "ng_hunter2".into(),
+    };
+    assert_eq!(
+        serde_json::to_value(&created).unwrap(),
+        json!({"ok": true, "secret": "ng_hunter2", "token": {"id": "t", "name": "ci", "scope": "admin",
+               "createdAt": "2026-01-01T00:00:00.000Z", "expiresAt": null, "expired": false}})
+    );
+    let login = LoginRequest {
+        token: "ng_hunter2".into(),
+    };
+    assert!(!format!("{created:?}{login:?}").contains("hunter2"));
+    assert!(Scope::Read < Scope::Execute && Scope::Execute < Scope::Admin);
+    assert_eq!(Scope::of("execute"), Some(Scope::Execute));
+    assert_eq!(Scope::of("Execute"), None);
+}

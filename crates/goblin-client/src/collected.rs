@@ -70,6 +70,15 @@ impl Collected {
         }
     }
 
+    /// The same, of this very operation: an answer about another one tells nothing.
+    pub fn result_of(&self, operation_id: &str) -> Result<OperationResult, ClientError> {
+        let result = self.result()?;
+        match result.operation_id == operation_id {
+            true => Ok(result),
+            false => Err(ClientError::OperationIdMismatch),
+        }
+    }
+
     /// The evidence of a process that ended.
     pub fn evidence(&self) -> Result<ProcessEvidence, ClientError> {
         json::from_text(self.result()?.outcome.get()).map_err(ClientError::Unreadable)

@@ -53,6 +53,9 @@ pub enum ClientError {
     /// The answer is not what the protocol says.
     #[error("the gateway's answer cannot be read: {0}")]
     Unreadable(serde_json::Error),
+    /// The answer is about another operation than the one that was asked for.
+    #[error("the gateway answered about another operation")]
+    OperationIdMismatch,
     /// The child process could not be started or waited for.
     #[error("the gateway process failed: {0}")]
     Process(#[from] std::io::Error),
@@ -67,6 +70,7 @@ impl ClientError {
             Self::Encoding(_) => Code::InvalidMessage.as_str(),
             Self::Remote(error) => &error.code,
             Self::Unreadable(_) => "gateway_answer_unreadable",
+            Self::OperationIdMismatch => "gateway_operation_id_mismatch",
             Self::Process(_) => "gateway_process_failed",
         }
     }

@@ -107,13 +107,8 @@ pub(crate) async fn serve(
 
 async fn handshake(shared: &Shared, tls: &Tls, stream: TcpStream, peer: SocketAddr) -> Option<TlsStream<TcpStream>> {
     let acceptor = TlsAcceptor::from(tls.config.clone());
-    let shaking = async {
-        // Never closed.
-        let _turn = shared.handshakes.acquire().await;
-        acceptor.accept(stream).await
-    };
     tokio::select! {
-        shaken = timeout(shared.options.timing.handshake, shaking) => match shaken {
+        shaken = timeout(shared.options.timing.handshake, acceptor.accept(stream)) => match shaken {
             Ok(Ok(stream)) => {
                 shared.metrics.handshake(HandshakeEnd::Completed);
                 Some(stream)

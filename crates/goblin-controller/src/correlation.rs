@@ -86,6 +86,7 @@ impl Tracker {
         let conclusion = Conclusion::of(answer);
         match running {
             Some(Running { operation_id, recorded }) => {
+                let conclusion = conclusion.about(&operation_id);
                 // A refusal of a repetition says nothing about the first one, which still runs.
                 if answer.is_err() && self.runs(&operation_id) {
                     return;
@@ -213,6 +214,14 @@ impl Conclusion {
             outcome: if known_form(code) { code } else { "error_code_invalid" }.to_owned(),
             replay: false,
             digest: None,
+        }
+    }
+
+    /// The conclusion as far as it is about this operation. An answer about another one came, but tells nothing.
+    fn about(self, operation_id: &str) -> Self {
+        match &self.operation_id {
+            Some(other) if other != operation_id => Self::refused("gateway_operation_id_mismatch", None),
+            _ => self,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::material::{self, Tls};
 use crate::options::ListenAddress;
 use crate::service::Shared;
 use goblin_ports::{ControllerSettings, SettingsExt, TLS_SOURCE_CONFIGURED, TlsMetadata, secret, setting};
+use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,6 +109,13 @@ impl Listener {
             Started::Running(address) => Some(address),
             Started::Disabled | Started::Failed(_) => None,
         }
+    }
+
+    /// TLS for HTTP with the certificate that is served now.
+    pub(crate) fn web_tls(&self) -> Option<Arc<ServerConfig>> {
+        let current = self.current();
+        let tls = &current.accepting.as_ref()?.tls;
+        Some(tls.lock().unwrap_or_else(PoisonError::into_inner).web.clone())
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {

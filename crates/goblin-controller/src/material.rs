@@ -4,7 +4,7 @@ use crate::clock;
 use crate::error::ControllerError;
 use crate::options::{ControllerOptions, TlsMaterial};
 use goblin_keys::certificate::{self, CertificateMetadata};
-use goblin_keys::tls::{pem_fingerprint, server_config, server_name};
+use goblin_keys::tls::{pem_fingerprint, server_config, server_name, web_server_config};
 use goblin_keys::{Fingerprint, KeyPair};
 use goblin_ports::{
     PortError, Secret, Secrets, Settings, SettingsExt, TLS_SOURCE_CONFIGURED, TLS_SOURCE_GENERATED, TlsMetadata,
@@ -21,6 +21,8 @@ use zeroize::{Zeroize, Zeroizing};
 /// What the listener serves with.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
+    /// The same certificate, for HTTP.
+    pub(crate) web: Arc<ServerConfig>,
     /// The certificate that the challenge's proof is about.
     pub(crate) leaf: Fingerprint,
 }
@@ -29,6 +31,7 @@ impl Tls {
     fn of(material: &TlsMaterial) -> Result<Self, ControllerError> {
         Ok(Self {
             config: server_config(&material.cert, &material.key, material.ca.as_deref())?,
+            web: web_server_config(&material.cert, &material.key)?,
             leaf: pem_fingerprint(&material.cert)?,
         })
     }

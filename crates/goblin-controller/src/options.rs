@@ -6,11 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// TLS handshakes at once: a mass reconnect is smoothed, a flood costs bounded computation.
-pub(crate) const HANDSHAKES_MAX: usize = 64;
-
 /// Connections that are not authenticated yet. Further ones wait in the system's queue, so strangers cannot use up the
-/// descriptors of the process.
+/// descriptors of the process. There is no smaller bound of handshakes within it: a few strangers that begin one and
+/// say nothing would keep everybody else waiting, and computing is bounded by the threads that do it.
 pub(crate) const UNAUTHENTICATED_MAX: usize = 1024;
 
 /// Live connections that wait for approval: more than an operator could compare.
@@ -90,7 +88,7 @@ pub struct Timing {
     pub auth: Duration,
     /// From the challenge to the gateway's answer.
     pub first_message: Duration,
-    /// For the TLS handshake, waiting for a turn included.
+    /// For the TLS handshake.
     pub handshake: Duration,
     /// Silence of a ready gateway after which it is probed.
     pub probe_after: Duration,

@@ -9,7 +9,7 @@ use crate::error::ControllerError;
 use crate::listener::{self, Listener, ListenerState};
 use crate::material;
 use crate::metrics::Metrics;
-use crate::options::{ControllerOptions, HANDSHAKES_MAX, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
+use crate::options::{ControllerOptions, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
 use crate::pairing::{self, Decision, PairingRequest};
 use crate::pending::Verdict;
 use crate::recorder::Recorder;
@@ -45,7 +45,6 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) turns: Turns,
     pub(crate) unauthenticated: Arc<Semaphore>,
-    pub(crate) handshakes: Semaphore,
     /// Rejected keys, and until when.
     rejected: Mutex<HashMap<String, Instant>>,
     pub(crate) tasks: TaskTracker,
@@ -153,7 +152,6 @@ impl Controller {
             recorder,
             turns: Turns::default(),
             unauthenticated: Arc::new(Semaphore::new(UNAUTHENTICATED_MAX)),
-            handshakes: Semaphore::new(HANDSHAKES_MAX),
             rejected: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -173,6 +171,12 @@ impl Controller {
     /// Where gateways connect to, when the listener runs.
     pub fn tls_address(&self) -> Option<SocketAddr> {
         self.0.shared.listener.address()
+    }
+
+    /// TLS of a web server that shows the listener's certificate, whichever it is now, and asks for none. `None` while
+    /// the listener does not run.
+    pub fn web_tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        self.0.shared.listener.web_tls()
     }
 
     /// The listener's state.

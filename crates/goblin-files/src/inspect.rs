@@ -4,9 +4,8 @@ use crate::Call;
 use crate::arguments::shown;
 use crate::failure::Failure;
 use crate::modified::modified_at;
-use crate::open::look;
+use crate::open;
 use crate::walk::Kind;
-use rustix::fs::{CWD, readlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -24,8 +23,8 @@ pub(crate) struct Inspected {
 pub(crate) fn run(call: &Call<'_>) -> Result<Inspected, Failure> {
     let path = call.arguments.path("path")?;
     let shown = shown(&path);
-    let stat = match look(CWD, path.as_path()) {
-        Ok(stat) => stat,
+    let place = match open::unfollowed(&path) {
+        Ok(place) => place,
         // Below a file there is nothing either.
         Err(Errno::NOENT | Errno::NOTDIR) => {
             return Ok(Inspected {
@@ -39,9 +38,10 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Inspected, Failure> {
         }
         Err(error) => return Err(error.into()),
     };
-    let kind = Kind::of(&stat);
+    let stat = &place.stat;
+    let kind = Kind::of(stat);
     let symlink_target = match kind {
-        Kind::Symlink => Some(readlinkat(CWD, &path, Vec::new())?.to_string_lossy().into_owned()),
+        Kind::Symlink => Some(place.link_target()?.to_string_lossy().into_owned()),
         _ => None,
     };
     Ok(Inspected {
@@ -49,7 +49,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Inspected, Failure> {
         exists: true,
         r#type: Some(kind),
         size: Some(u64::try_from(stat.st_size).unwrap_or(0)),
-        modified_at: Some(modified_at(&stat)),
+        modified_at: Some(modified_at(stat)),
         symlink_target,
     })
 }

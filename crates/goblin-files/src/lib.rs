@@ -16,6 +16,7 @@ mod metadata;
 mod modified;
 mod open;
 mod outcome;
+mod own_process;
 mod path_locks;
 mod read;
 mod replace;

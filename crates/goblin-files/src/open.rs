@@ -2,10 +2,12 @@
 //! blocking, closed on exec. It must never know what is read, or why.
 
 use crate::failure::Failure;
+use crate::own_process;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
+use std::ffi::CString;
 use std::path::Path;
 
 /// A regular file, open for reading.
@@ -59,6 +61,7 @@ fn named(directory: BorrowedFd<'_>, name: impl Arg, flags: OFlags) -> Result<Reg
     let file = openat(directory, name, READ | flags, Mode::empty())?;
     let stat = fstat(&file)?;
     check_regular(&stat)?;
+    refuse_own(&file, &stat)?;
     Ok(Regular { file, stat })
 }
 
@@ -68,6 +71,14 @@ pub(crate) fn check_regular(stat: &Stat) -> Result<(), Failure> {
         FileType::RegularFile => Ok(()),
         FileType::Directory => Err(Errno::ISDIR.into()),
         _ => Err(Failure::NotARegularFile),
+    }
+}
+
+/// Refuses a file of this very process. Only files without a size can be such.
+pub(crate) fn refuse_own(file: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+    match stat.st_size {
+        0 => own_process::refuse(file.as_fd()),
+        _ => Ok(()),
     }
 }
 
@@ -82,18 +93,26 @@ pub(crate) fn directory(path: &Path) -> Result<OwnedFd, Failure> {
 
 /// The directory `name` in `directory`, ready to be listed; no link is followed. A FIFO of that name is not touched.
 pub(crate) fn directory_in(directory: BorrowedFd<'_>, name: impl Arg) -> Result<OwnedFd, Errno> {
-    openat(
-        directory,
-        name,
-        READ | OFlags::DIRECTORY | OFlags::NOFOLLOW,
-        Mode::empty(),
-    )
+    let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let directory = openat(directory, name, flags, Mode::empty())?;
+    own_process::refuse(directory.as_fd())?;
+    Ok(directory)
 }
 
 /// What `path` leads to, following links, without opening it.
 pub(crate) fn place(path: &Path) -> Result<Place, Errno> {
-    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    place_with(path, OFlags::empty())
+}
+
+/// What is at `path`, a link itself included, without opening it.
+pub(crate) fn unfollowed(path: &Path) -> Result<Place, Errno> {
+    place_with(path, OFlags::NOFOLLOW)
+}
+
+fn place_with(path: &Path, flags: OFlags) -> Result<Place, Errno> {
+    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())?;
     let stat = fstat(&handle)?;
+    own_process::refuse(handle.as_fd())?;
     Ok(Place { handle, stat })
 }
 
@@ -110,6 +129,11 @@ pub(crate) enum Opened {
 }
 
 impl Place {
+    /// Where the link leads that this is.
+    pub(crate) fn link_target(&self) -> Result<CString, Errno> {
+        readlinkat(&self.handle, c"", Vec::new())
+    }
+
     /// The very file that was looked at, whatever its name leads to by now.
     fn reopen(&self) -> Result<OwnedFd, Errno> {
         openat(

@@ -4,6 +4,10 @@
 //! so that pages concatenate to the file. A `maxBytes` below the length of one character delivers that character
 //! nevertheless: a reader that follows `nextOffsetBytes` always comes to the end. An offset that a caller chose in the middle
 //! of a character gives what is there, as U+FFFD.
+//!
+//! The other encodings deliver exactly the bytes asked for. A base64 page of a length that is no multiple of three ends
+//! in padding, so such pages are decoded one by one, not joined as text; where no length is asked for, pages have one
+//! that joins.
 
 use crate::arguments::shown;
 use crate::failure::Failure;
@@ -55,7 +59,8 @@ pub(crate) fn run(call: &Call<'_>) -> Result<Read, Failure> {
         Some(_) => return Err(Failure::EncodingUnsupported),
     };
     let offset = call.arguments.bound("offsetBytes", 0);
-    let limit = call.arguments.bound("maxBytes", BYTES_DEFAULT).min(BYTES_MAX) as usize;
+    let default = BYTES_DEFAULT - BYTES_DEFAULT % encoding.group_bytes();
+    let limit = call.arguments.bound("maxBytes", default).min(BYTES_MAX) as usize;
     let Regular { file, stat } = open::regular(&path)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     // One character more than is asked for tells whether there is more, and where it begins.

@@ -16,6 +16,7 @@ use rustix::fs::{
     renameat_with,
 };
 use rustix::io::{Errno, pread, pwrite, write};
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 /// Bytes copied at a time.
@@ -24,7 +25,7 @@ const BLOCK: usize = 128 * 1024;
 /// Attempts to create a file that somebody else creates and removes at the same time.
 const CREATE_ATTEMPTS: usize = 8;
 
-/// A part of the new content.
+/// A part of the new content. At most one range of the old file follows the new bytes.
 pub(crate) enum Piece<'a> {
     Bytes(&'a [u8]),
     /// A range of the old file, by offset and length.
@@ -93,7 +94,9 @@ impl Old {
             Err(Errno::TXTBSY) => (open(OFlags::RDONLY)?, false),
             opened => (opened?, true),
         };
-        open::check_regular(&fstat(&file)?)?;
+        let stat = fstat(&file)?;
+        open::check_regular(&stat)?;
+        open::refuse_own(&file, &stat)?;
         Ok(Self { file, writable })
     }
 }
@@ -296,34 +299,42 @@ impl Replacement<'_> {
         check_cancelled(self.cancel)
     }
 
-    /// Overwrites the file itself. Room is reserved and everything is read before the first byte is written, so that
-    /// only a crash can leave a mixture.
+    /// Overwrites the file itself. All that stays was read before, and room is reserved before the first byte is written, so
+    /// that only a crash can leave a mixture. What follows the new bytes moves within the file, block by block, to take no
+    /// memory for it.
     fn write_in_place(&self, file: &OwnedFd) -> Result<(), Failure> {
         let size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
-        let mut content = Vec::new();
-        let mut start = 0;
-        for piece in self.pieces {
-            match piece {
-                // The beginning that stays.
-                Piece::Old { offset, length, .. } if content.is_empty() && *offset == start => start += length,
-                Piece::Old { file, offset, length } => {
-                    copy_range(file, *offset, *length, self.cancel, &mut |block| {
-                        content.extend_from_slice(block);
-                        Ok(())
-                    })?;
-                }
-                Piece::Bytes(bytes) => content.extend_from_slice(bytes),
-            }
-        }
         let length: u64 = self.pieces.iter().map(Piece::length).sum();
-        if length > 0 {
-            let reserved = fallocate(file, FallocateFlags::KEEP_SIZE, 0, length);
+        let changed = self.changed();
+        if !changed.is_empty() {
+            let reserved = fallocate(
+                file,
+                FallocateFlags::KEEP_SIZE,
+                changed.start,
+                changed.end - changed.start,
+            );
             // Any other error is that of a file without the notion, such as those of `/proc`.
             if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) = reserved {
                 return Err(error.into());
             }
         }
-        write_at(file, &content, start)?;
+        check_cancelled(self.cancel)?;
+        // What is kept goes first: new bytes may take its old place.
+        for (to, piece) in self.placed() {
+            if let Piece::Old {
+                file: from,
+                offset,
+                length,
+            } = piece
+            {
+                move_range(from, file, *offset, to, *length)?;
+            }
+        }
+        for (to, piece) in self.placed() {
+            if let Piece::Bytes(bytes) = piece {
+                write_at(file, bytes, to)?;
+            }
+        }
         if size > length {
             ftruncate(file, length)?;
         }
@@ -331,6 +342,26 @@ impl Replacement<'_> {
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The pieces with their offsets in the new content.
+    fn placed(&self) -> impl Iterator<Item = (u64, &Piece<'_>)> {
+        self.pieces.iter().scan(0, |end, piece| {
+            let start = *end;
+            *end += piece.length();
+            Some((start, piece))
+        })
+    }
+
+    /// The part of the new content that is not where it was.
+    fn changed(&self) -> Range<u64> {
+        let changed = || {
+            self.placed()
+                .filter(|(to, piece)| !matches!(piece, Piece::Old { offset, .. } if offset == to))
+                .map(|(to, piece)| to..to + piece.length())
+        };
+        let start = changed().next().map_or(0, |range| range.start);
+        start..changed().last().map_or(0, |range| range.end)
     }
 }
 
@@ -344,7 +375,7 @@ fn unstaged(error: Errno) -> Unstaged {
     }
 }
 
-/// Hands a range of a file over in blocks. A file that ends early has changed.
+/// Hands a range of a file over in blocks.
 fn copy_range(
     file: &OwnedFd,
     offset: u64,
@@ -356,16 +387,44 @@ fn copy_range(
     let mut done = 0;
     while done < length {
         check_cancelled(cancel)?;
-        let wanted = block.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));
-        match pread(file, &mut block[..wanted], offset + done) {
+        let count = block.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));
+        read_exact_at(file, offset + done, &mut block[..count])?;
+        take(&block[..count])?;
+        done += count as u64;
+    }
+    Ok(())
+}
+
+/// Fills the block. A file that ends early has changed.
+fn read_exact_at(file: &OwnedFd, mut offset: u64, mut block: &mut [u8]) -> Result<(), Failure> {
+    while !block.is_empty() {
+        match pread(file, &mut *block, offset) {
             Ok(0) => return Err(Failure::FileChanged),
             Ok(count) => {
-                take(&block[..count])?;
-                done += count as u64;
+                block = &mut block[count..];
+                offset += count as u64;
             }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+    Ok(())
+}
+
+/// Moves a range within one file, which two handles are open on: towards the end from its last block on, towards the
+/// beginning from its first, so that nothing is overwritten before it was read.
+fn move_range(source: &OwnedFd, target: &OwnedFd, from: u64, to: u64, length: u64) -> Result<(), Failure> {
+    if from == to {
+        return Ok(());
+    }
+    let mut block = vec![0; BLOCK.min(usize::try_from(length).unwrap_or(BLOCK))];
+    let mut done = 0;
+    while done < length {
+        let count = block.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));
+        let at = if to > from { length - done - count as u64 } else { done };
+        read_exact_at(source, from + at, &mut block[..count])?;
+        write_at(target, &block[..count], to + at)?;
+        done += count as u64;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = ".goblin-";
@@ -71,11 +71,7 @@ impl Notes {
         if symlink(temporary, &note).is_ok() {
             return Some(note);
         }
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(self.0.as_ref()?)
-            .ok()?;
+        create_private(self.0.as_ref()?).ok()?;
         symlink(temporary, &note).ok().map(|()| note)
     }
 
@@ -107,6 +103,17 @@ impl Notes {
         }
         removed
     }
+}
+
+/// Creates the folder of notes. Made by root it belongs to the owner of the folder that it lies in, so that one run by root
+/// doesn't keep the daemon's account from using it.
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let Some(parent) = folder.parent().filter(|_| rustix::process::geteuid().is_root()) else {
+        return Ok(());
+    };
+    let parent = parent.metadata()?;
+    lchown(folder, Some(parent.uid()), Some(parent.gid()))
 }
 
 /// Whether a path has the form of our temporary files and the random part of its note.

@@ -6,6 +6,7 @@ use serde_json::json;
 
 mod crash;
 mod globs;
+mod own_process;
 mod place;
 mod reading;
 mod searching;

@@ -42,6 +42,14 @@ impl Encoding {
         })
     }
 
+    /// Bytes after which the text of the next ones can follow without a seam.
+    pub(crate) fn group_bytes(self) -> u64 {
+        match self {
+            Self::Base64 => 3,
+            _ => 1,
+        }
+    }
+
     /// The text of `bytes`. What is no character of the encoding becomes U+FFFD; `ascii` drops the eighth bit.
     pub(crate) fn decode(self, bytes: &[u8]) -> String {
         match self {

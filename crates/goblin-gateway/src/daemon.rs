@@ -5,26 +5,31 @@ use crate::clock::now_ms;
 use crate::environment::BaseEnvironment;
 use crate::operation::{self, Host};
 use crate::outlet::Outlet;
+use futures_util::FutureExt;
 use goblin_files::{Files, shorten_read};
 use goblin_journal::Journal;
 use goblin_protocol::Code;
 use goblin_protocol::envelope::{self, OperationError, PROTOCOL_VERSION};
 use goblin_protocol::evidence::ProcessEvidence;
-use goblin_protocol::id::{Params, RequestId};
+use goblin_protocol::id::{Params, RequestId, named_operation_id};
 use goblin_protocol::request::{DeliveryBinding, Execution, Method, NotARequest, Request, Work, take_protected_values};
 use goblin_protocol::time::iso8601;
 use goblin_runner::Runner;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 /// The daemon's name on the wire.
 pub const NAME: &str = "burrow-host-gateway";
+
+/// How long the last answers may wait for a peer that does not read, once the daemon stops.
+pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// What a daemon is made of.
 pub struct Parts {
@@ -50,9 +55,7 @@ pub struct Daemon(Arc<Inner>);
 
 struct Inner {
     version: String,
-    active: ActiveOperations,
-    host: Arc<Host>,
-    outlet: Outlet,
+    host: Host,
     work: TaskTracker,
     stop: CancellationToken,
 }
@@ -91,8 +94,8 @@ struct Health {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Cancelling<'a> {
-    operation_id: Option<&'a str>,
+struct Cancelling {
+    operation_id: Option<String>,
     cancelling: bool,
 }
 
@@ -104,20 +107,18 @@ struct Stopping {
 impl Daemon {
     /// A daemon that runs nothing yet and is connected to nobody.
     pub fn new(parts: Parts) -> Self {
-        let outlet = Outlet::default();
         Self(Arc::new(Inner {
             version: parts.version,
-            active: ActiveOperations::new(parts.max_operations),
-            host: Arc::new(Host {
+            host: Host {
                 runner: Runner::new(),
                 journal: parts.journal,
+                active: ActiveOperations::new(parts.max_operations),
                 files: Arc::new(parts.files),
                 environment: parts.environment,
                 directory: parts.directory,
                 boot_id: parts.boot_id,
-                outlet: outlet.clone(),
-            }),
-            outlet,
+                outlet: Outlet::default(),
+            },
             work: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -125,7 +126,7 @@ impl Daemon {
 
     /// Where its answers go.
     pub fn outlet(&self) -> &Outlet {
-        &self.0.outlet
+        &self.0.host.outlet
     }
 
     /// Cancelled once the daemon has been asked to stop.
@@ -135,14 +136,32 @@ impl Daemon {
 
     /// Asks the daemon to stop: no new work, everything that runs is cancelled.
     pub fn stop(&self) {
-        self.0.active.stop_all();
+        self.0.host.active.stop_all();
         self.0.stop.cancel();
     }
 
-    /// Waits until all accepted work has been answered.
-    pub async fn drained(&self) {
-        self.0.work.close();
-        self.0.work.wait().await;
+    /// Waits until all accepted work has been answered; false when the peer had to be given up. That happens only once the
+    /// daemon has been asked to stop: the last answers may wait for a slow peer, but not for ever.
+    pub async fn finished(&self) -> bool {
+        let drained = || async {
+            self.0.work.close();
+            self.0.work.wait().await;
+        };
+        let patience = async {
+            self.0.stop.cancelled().await;
+            tokio::time::sleep(LAST_ANSWERS).await;
+        };
+        tokio::select! {
+            () = drained() => return true,
+            () = patience => {}
+        }
+        warn!("the peer reads nothing; its last answers are dropped");
+        self.0.host.outlet.give_up();
+        // Nothing holds the work up any more: its outcomes get into the journal.
+        if tokio::time::timeout(LAST_ANSWERS, drained()).await.is_err() {
+            warn!("some work does not end");
+        }
+        false
     }
 
     /// Ends what is left: groups that still have to die, and the journal's clean snapshot.
@@ -162,16 +181,22 @@ impl Daemon {
     pub async fn receive(&self, frame: &[u8], session: &Session) {
         match Request::read(frame) {
             Ok(request) => self.answer(request, session).await,
-            Err(NotARequest { id, code }) => self.0.outlet.send(envelope::protocol_error(&id, code)).await,
+            Err(NotARequest { id, code }) => self.0.host.outlet.send(envelope::protocol_error(&id, code)).await,
         }
     }
 
     /// Answers a frame over the cap, where the stream goes on after it.
     pub async fn receive_too_large(&self) {
         self.0
+            .host
             .outlet
             .send(envelope::protocol_error(&RequestId::null(), Code::FrameTooLarge))
             .await;
+    }
+
+    /// Outcomes that are kept for replay now.
+    pub fn journal_entries(&self) -> usize {
+        self.0.host.journal.len()
     }
 
     async fn answer(&self, request: Request, session: &Session) {
@@ -182,6 +207,7 @@ impl Daemon {
             Method::Cancel => envelope::response(&id, &self.cancel(&params)),
             Method::Shutdown => {
                 self.0
+                    .host
                     .outlet
                     .send(envelope::response(&id, &Stopping { status: "stopping" }))
                     .await;
@@ -194,7 +220,7 @@ impl Daemon {
             // Answered honestly until spans are exported: a configuration that does nothing would be a lie.
             Method::TelemetryConfigure => envelope::protocol_error(&id, Code::UnknownMethod),
         };
-        self.0.outlet.send(answer).await;
+        self.0.host.outlet.send(answer).await;
     }
 
     fn hello(&self, session: &Session) -> Hello<'_> {
@@ -211,7 +237,7 @@ impl Daemon {
     }
 
     fn health(&self) -> Health {
-        let (active_operations, stopping) = self.0.active.snapshot();
+        let (active_operations, stopping) = self.0.host.active.snapshot();
         let warnings = self.0.host.journal.warnings();
         let status = if stopping {
             "stopping"
@@ -227,9 +253,10 @@ impl Daemon {
         }
     }
 
-    fn cancel<'a>(&self, params: &'a Params) -> Cancelling<'a> {
-        let operation_id = params.get("operationId").and_then(Value::as_str);
-        let cancelling = operation_id.is_some_and(|id| self.0.active.cancel(id));
+    fn cancel(&self, params: &Params) -> Cancelling {
+        // An id that could not name an operation names none that runs.
+        let operation_id = named_operation_id(params).unwrap_or_default();
+        let cancelling = operation_id.as_deref().is_some_and(|id| self.0.host.active.cancel(id));
         Cancelling {
             operation_id,
             cancelling,
@@ -268,7 +295,7 @@ impl Daemon {
             Ok(protected) => protected,
             Err(code) => return Some(envelope::protocol_error(id, code)),
         };
-        match self.0.active.decide(
+        match self.0.host.active.decide(
             &self.0.host.journal,
             method,
             &params,
@@ -290,44 +317,34 @@ impl Daemon {
                 debug!(operation = operation_id, method = method.name(), "accepted");
                 let (daemon, id) = (self.clone(), id.clone());
                 self.0.work.spawn(async move {
-                    let operation_id = execution.operation_id;
-                    // A bug in one operation must neither leave it active for ever nor end the daemon.
-                    let finished = Finished {
-                        daemon: &daemon,
-                        operation_id: &operation_id,
-                    };
                     let order = operation::Order {
                         id: &id,
-                        operation_id: &operation_id,
+                        operation_id: &execution.operation_id,
                         digest: &execution.digest,
                         stop: &stop,
                     };
-                    let answer = match execution.work {
-                        Work::Process(request) => {
-                            operation::run_process(&daemon.0.host, order, *request, protected.unwrap_or_default()).await
-                        }
-                        Work::Filesystem { tool, arguments } => {
-                            operation::run_tool(&daemon.0.host, order, tool, arguments).await
+                    let host = &daemon.0.host;
+                    let work = async {
+                        match execution.work {
+                            Work::Process(request) => {
+                                operation::run_process(host, order, *request, protected.unwrap_or_default()).await
+                            }
+                            Work::Filesystem { tool, arguments } => {
+                                operation::run_tool(host, order, tool, arguments).await
+                            }
                         }
                     };
-                    drop(finished);
-                    daemon.0.outlet.send(answer).await;
+                    // A bug in one operation neither leaves it active and unanswered nor ends the daemon.
+                    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+                        error!(operation = order.operation_id, "an operation failed by a bug");
+                        envelope::refusal(&id, &OperationError::new(Code::InternalError, Some(order.operation_id)))
+                    });
+                    host.active.remove(order.operation_id);
+                    host.outlet.send(answer).await;
                 });
                 None
             }
         }
-    }
-}
-
-/// Takes an operation off the list of active ones, also when its task ends by a panic.
-struct Finished<'a> {
-    daemon: &'a Daemon,
-    operation_id: &'a str,
-}
-
-impl Drop for Finished<'_> {
-    fn drop(&mut self) {
-        self.daemon.0.active.remove(self.operation_id);
     }
 }
 

@@ -13,5 +13,9 @@ mod operation;
 pub mod outbound;
 mod outlet;
 pub mod predecessor;
+pub mod presence;
 mod process;
 pub mod stdio;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! One accepted operation, from `accepted` to its final response.
 
-use crate::active::Stop;
+use crate::active::{ActiveOperations, Stop};
 use crate::clock::now_ms;
 use crate::environment::BaseEnvironment;
 use crate::outlet::Outlet;
@@ -13,7 +13,7 @@ use goblin_protocol::envelope::{self, OperationError, OutputStream};
 use goblin_protocol::id::{Params, RequestId};
 use goblin_protocol::process::ProcessRequest;
 use goblin_protocol::request::ProtectedValues;
-use goblin_runner::{Chunk, Runner, Sink, Stream};
+use goblin_runner::{Chunk, Outcome, Runner, Sink, Stream};
 use serde_json::value::RawValue;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Host {
     pub runner: Runner,
     /// Remembers operations.
     pub journal: Journal,
+    /// What runs now.
+    pub active: ActiveOperations,
     /// Runs tools.
     pub files: Arc<Files>,
     /// What children share of the environment.
@@ -67,6 +69,14 @@ impl Order<'_> {
     }
 }
 
+impl Order<'_> {
+    /// The final response.
+    fn response(&self, outcome: &RawValue, journaled: bool) -> Vec<u8> {
+        envelope::outcome_response(self.id, self.operation_id, false, journaled, outcome)
+            .unwrap_or_else(|| self.refusal(Code::OutputFrameTooLarge.as_str(), None))
+    }
+}
+
 impl Host {
     /// Writes the start record. A journal that cannot be written does not keep work from being done; it says so in `health`.
     fn record_start(&self, order: Order<'_>, mark: &str) {
@@ -88,16 +98,15 @@ impl Host {
         }
     }
 
-    /// Stores the outcome as delivered and makes the final response of it.
-    fn conclude(&self, order: Order<'_>, outcome: Box<RawValue>) -> Vec<u8> {
+    /// Stores the outcome as delivered; false when the journal could not take it.
+    fn store(&self, order: Order<'_>, outcome: &RawValue) -> bool {
         let stored = self
             .journal
             .complete(order.operation_id, order.digest, outcome.get(), now_ms());
         if let Err(fault) = &stored {
             warn!(%fault, operation = order.operation_id, "an outcome could not be journaled");
         }
-        envelope::outcome_response(order.id, order.operation_id, false, stored.is_ok(), &outcome)
-            .unwrap_or_else(|| order.refusal(Code::OutputFrameTooLarge.as_str(), None))
+        stored.is_ok()
     }
 }
 
@@ -105,7 +114,70 @@ impl Host {
 struct Events<'a> {
     outlet: &'a Outlet,
     operation_id: &'a str,
+    /// Number of the last event that went out.
     seq: u64,
+    /// Bytes of each stream that went out, or were dropped for want of a connection.
+    told: [usize; 2],
+    told_truncated: bool,
+}
+
+impl<'a> Events<'a> {
+    fn new(outlet: &'a Outlet, operation_id: &'a str) -> Self {
+        Self {
+            outlet,
+            operation_id,
+            seq: 0,
+            told: [0; 2],
+            told_truncated: false,
+        }
+    }
+
+    /// The runner drops this future when an operation has to be settled while the peer is slow. Nothing counts before it
+    /// is queued, so the next event takes the number, and [`Events::finish`] tells the text.
+    async fn tell(&mut self, stream: OutputStream, data: &str, truncated: bool) {
+        let event = envelope::stream_event(self.operation_id, stream, self.seq + 1, data, truncated);
+        self.outlet.send(event).await;
+        self.seq += 1;
+        self.told[stream as usize] += data.len();
+        self.told_truncated |= truncated;
+    }
+
+    /// Tells what the evidence holds and no event has told yet; gives the number of the terminal event.
+    async fn finish(&mut self, evidence: &UntoldText) -> u64 {
+        let last = if evidence.stderr.is_empty() {
+            OutputStream::Stdout
+        } else {
+            OutputStream::Stderr
+        };
+        for (stream, text) in [
+            (OutputStream::Stdout, &evidence.stdout),
+            (OutputStream::Stderr, &evidence.stderr),
+        ] {
+            if !text.is_empty() {
+                let truncated = evidence.truncated && !self.told_truncated && stream == last;
+                self.tell(stream, text, truncated).await;
+            }
+        }
+        self.seq + 1
+    }
+
+    /// What is still to be told of an outcome.
+    fn untold(&self, outcome: &Outcome) -> UntoldText {
+        let rest =
+            |text: &str, stream: OutputStream| text.get(self.told[stream as usize]..).unwrap_or_default().to_owned();
+        UntoldText {
+            stdout: rest(&outcome.stdout, OutputStream::Stdout),
+            stderr: rest(&outcome.stderr, OutputStream::Stderr),
+            truncated: outcome.truncated,
+        }
+    }
+}
+
+/// Output that is in the evidence and in no event: nearly always nothing.
+struct UntoldText {
+    stdout: String,
+    stderr: String,
+    truncated: bool,
 }
 
 impl Sink for Events<'_> {
@@ -114,9 +186,7 @@ impl Sink for Events<'_> {
             Stream::Stdout => OutputStream::Stdout,
             Stream::Stderr => OutputStream::Stderr,
         };
-        self.seq += 1;
-        let event = envelope::stream_event(self.operation_id, stream, self.seq, &chunk.data, chunk.truncated);
-        self.outlet.send(event).await;
+        self.tell(stream, &chunk.data, chunk.truncated).await;
     }
 }
 
@@ -135,11 +205,7 @@ pub async fn run_process(
     let environment = host.environment.for_child(&request.env, &protected, &mark);
     let spec = run_spec(&request, environment, &protected, &host.directory);
     drop(protected);
-    let mut events = Events {
-        outlet: &host.outlet,
-        operation_id: order.operation_id,
-        seq: 0,
-    };
+    let mut events = Events::new(&host.outlet, order.operation_id);
     let outcome = match host.runner.run(spec, &order.stop.token, &mut events).await {
         Ok(outcome) => outcome,
         Err(failure) => {
@@ -147,7 +213,8 @@ pub async fn run_process(
             return order.refusal(failure.code(), failure.errno());
         }
     };
-    let mut evidence = evidence(request, outcome);
+    let untold = events.untold(&outcome);
+    let mut evidence = evidence(request, outcome, &host.directory);
     let Some(text) = envelope::fit_evidence(&mut evidence, envelope::outcome_room(order.id, order.operation_id)) else {
         // What does not fit is the request's own text. It ran, so its id stays taken, and a replay meets the same gate.
         evidence.stdout.clear();
@@ -158,14 +225,19 @@ pub async fn run_process(
             .ok()
             .and_then(|text| RawValue::from_string(text).ok())
         {
-            host.conclude(order, text);
+            host.store(order, &text);
         }
         return order.refusal(Code::OutputFrameTooLarge.as_str(), None);
     };
+    drop(evidence);
+    // The journal comes before anything that a slow peer could hold up.
+    let journaled = host.store(order, &text);
+    host.active.remove(order.operation_id);
+    let seq = events.finish(&untold).await;
     host.outlet
-        .send(envelope::terminal_event(order.operation_id, events.seq + 1, &text))
+        .send(envelope::terminal_event(order.operation_id, seq, &text))
         .await;
-    host.conclude(order, text)
+    order.response(&text, journaled)
 }
 
 /// Runs a filesystem tool; gives the final response.
@@ -191,7 +263,7 @@ pub async fn run_tool(host: &Host, order: Order<'_>, tool: String, arguments: Pa
         shorten_read(&outcome.json, room)
     };
     match text.and_then(|text| RawValue::from_string(text).ok()) {
-        Some(text) => host.conclude(order, text),
+        Some(text) => order.response(&text, host.store(order, &text)),
         None => {
             // Only answers of reading tools can be this long; running one again does no harm.
             if writes {

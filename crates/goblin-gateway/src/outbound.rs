@@ -2,8 +2,9 @@
 
 use crate::backoff::Backoff;
 use crate::clock::now_ms;
-use crate::daemon::{Daemon, NAME, Session};
+use crate::daemon::{Daemon, LAST_ANSWERS, NAME, Session};
 use crate::dial::{Address, DialError, Proxy, dial};
+use crate::presence::Reporter;
 use goblin_identity::{Credential as Stored, IdentityError, NodeIdentity, StateDir};
 use goblin_keys::fingerprint::Fingerprint;
 use goblin_keys::pair::PublicKey;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::ReadHalf;
 use tokio::net::TcpStream;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::client::TlsStream;
 use tracing::{debug, info, warn};
 use zeroize::Zeroizing;
@@ -30,8 +32,8 @@ use zeroize::Zeroizing;
 /// itself sets that limit.
 const CHALLENGE: Duration = Duration::from_secs(30);
 
-/// How long the last answers may wait for a controller that does not read, once the daemon stops.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How often the size of the journal is noted for the operator's command, where it has changed.
+const COUNTING: Duration = Duration::from_secs(60);
 
 /// Where to connect and what to go by.
 pub struct Outbound {
@@ -80,6 +82,25 @@ enum Ending {
     Io(io::Error),
 }
 
+impl Ending {
+    /// A stable code for the operator's command.
+    fn code(&self) -> &str {
+        match self {
+            Self::Dial(DialError::Connect { .. }) => "dial_failed",
+            Self::Dial(DialError::Proxy { .. }) => "proxy_failed",
+            Self::Dial(DialError::Handshake(_)) => "tls_handshake_failed",
+            Self::Dial(DialError::Tls(error)) | Self::Tls(error) => error.code(),
+            Self::Authentication(Failure::Refused(code)) => code.as_str(),
+            Self::Authentication(Failure::Told(code)) | Self::Told(code) => code,
+            Self::State(error) => error.code(),
+            Self::NoChallenge => "no_challenge",
+            Self::FrameTooLarge => Code::FrameTooLarge.as_str(),
+            Self::Closed => "connection_closed",
+            Self::Io(_) => "connection_failed",
+        }
+    }
+}
+
 impl From<io::Error> for Ending {
     fn from(error: io::Error) -> Self {
         // A peer that goes away without a farewell is an everyday event, not a fault to describe.
@@ -102,6 +123,12 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
     let mut backoff = Backoff::default();
     let mut tls = TlsCache::default();
     let mut last = String::new();
+    let mut reporter = Reporter::new(
+        state.path(),
+        &outbound.version,
+        outbound.address.authority(),
+        &outbound.gateway_id,
+    );
     let mut connection = Attempt {
         daemon,
         state: &state,
@@ -109,18 +136,19 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
         outbound,
         tls: &mut tls,
         backoff: &mut backoff,
+        reporter: &mut reporter,
     };
+    // A daemon that was killed may have left one.
+    remove_pairing_code(&state);
     let writer = loop {
         let ending = match connection.run().await {
             Ok(writer) => break writer,
             Err(ending) => ending,
         };
         daemon.outlet().connect(None);
-        // A code is good for its connection alone.
-        if let Err(error) = state.remove_pairing_code() {
-            warn!(%error, "the pairing code could not be removed");
-        }
+        remove_pairing_code(&state);
         let (text, wait) = (ending.to_string(), connection.backoff.next(chance()));
+        connection.reporter.failed(ending.code(), &text);
         // The same reason again and again is said once.
         if text == last {
             debug!(reason = %text, ?wait, "no connection to the controller");
@@ -133,13 +161,23 @@ pub async fn serve(daemon: &Daemon, state: StateDir, mut identity: NodeIdentity,
             () = tokio::time::sleep(wait) => {}
         }
     };
-    if tokio::time::timeout(LAST_ANSWERS, daemon.drained()).await.is_err() {
-        warn!("the controller reads nothing; its last answers are dropped");
-    }
+    remove_pairing_code(&state);
+    // Work that an earlier connection began may still be under way.
+    daemon.finished().await;
     daemon.close().await;
     daemon.outlet().connect(None);
     if let Some(writer) = writer {
+        let abort = writer.abort_handle();
         let _ = tokio::time::timeout(LAST_ANSWERS, writer).await;
+        abort.abort();
+    }
+    reporter.stopped(daemon.journal_entries());
+}
+
+/// A code is good for its connection alone.
+fn remove_pairing_code(state: &StateDir) {
+    if let Err(error) = state.remove_pairing_code() {
+        warn!(%error, "the pairing code could not be removed");
     }
 }
 
@@ -194,6 +232,7 @@ struct Attempt<'a> {
     outbound: &'a Outbound,
     tls: &'a mut TlsCache,
     backoff: &'a mut Backoff,
+    reporter: &'a mut Reporter,
 }
 
 impl Attempt<'_> {
@@ -211,22 +250,38 @@ impl Attempt<'_> {
             connection_id,
         } = ready;
         self.backoff.reset();
+        self.reporter.connected(&connection_id, self.daemon.journal_entries());
         info!(connection = ?connection_id, controller = %self.outbound.address.authority(), "connected");
         let session = Session::Authenticated {
             gateway_id: self.outbound.gateway_id.clone(),
             connection_id,
         };
         self.daemon.outlet().connect(Some(sender.clone()));
+        let daemon = self.daemon;
+        let serving = self.serve_connection(&mut reader, &sender, &session);
+        tokio::pin!(serving);
         tokio::select! {
-            () = stopping.cancelled() => Ok(Some(writer)),
-            ending = self.serve_connection(&mut reader, &sender, &session) => Err(ending),
+            ending = &mut serving => return Err(ending),
+            () = stopping.cancelled() => {}
         }
+        // Whoever asks meanwhile is still answered.
+        tokio::select! {
+            _ = &mut serving => {}
+            _ = daemon.finished() => {}
+        }
+        Ok(Some(writer))
     }
 
-    async fn serve_connection(&self, reader: &mut Reader, sender: &FrameSender, session: &Session) -> Ending {
+    async fn serve_connection(&mut self, reader: &mut Reader, sender: &FrameSender, session: &Session) -> Ending {
+        let mut counting = tokio::time::interval(COUNTING);
+        counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let received = tokio::select! {
                 received = reader.next() => received,
+                _ = counting.tick() => {
+                    self.reporter.counted(self.daemon.journal_entries());
+                    continue;
+                }
                 () = sender.closed() => return Ending::Closed,
             };
             let frame = match received {
@@ -309,6 +364,7 @@ impl Attempt<'_> {
                 Ok(Progress::Pending(code)) => {
                     self.state
                         .write_pairing_code(&self.outbound.gateway_id, &code.short, now_ms() as i64)?;
+                    self.reporter.waiting(&code);
                     info!(code = %code.short, long_code = %code.long, "waiting for an operator to approve this code");
                 }
                 Ok(Progress::Ready { connection_id, pins }) => {

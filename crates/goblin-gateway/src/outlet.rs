@@ -16,6 +16,20 @@ impl Outlet {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = sender;
     }
 
+    /// True while the connection of the moment takes frames at once.
+    #[cfg(test)]
+    pub fn is_roomy(&self) -> bool {
+        let sender = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        sender.as_ref().is_none_or(|sender| sender.free_bytes() > 64 * 1024)
+    }
+
+    /// Gives up on the peer: what waits for it is dropped, and so is all that follows.
+    pub fn give_up(&self) {
+        if let Some(sender) = self.0.write().unwrap_or_else(PoisonError::into_inner).take() {
+            sender.close();
+        }
+    }
+
     /// Sends a frame to the connection of the moment. Waits while that one is slow.
     pub async fn send(&self, frame: Vec<u8>) {
         let sender = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();

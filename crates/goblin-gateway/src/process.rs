@@ -41,7 +41,13 @@ pub fn run_spec(
 }
 
 /// What is known of the process that ended, its digests included.
-pub fn evidence(request: ProcessRequest, outcome: Outcome) -> ProcessEvidence {
+pub fn evidence(request: ProcessRequest, outcome: Outcome, own_directory: &Path) -> ProcessEvidence {
+    // A daemon whose directory was removed still knows where it was.
+    let cwd = if request.cwd.is_some() {
+        &outcome.cwd
+    } else {
+        own_directory
+    };
     let (mode, executable, args, command) = match request.form {
         Form::Shell { command } => (Mode::Shell, None, Vec::new(), Some(command)),
         Form::Exec { executable, args } => (Mode::Exec, Some(executable), args, None),
@@ -51,7 +57,7 @@ pub fn evidence(request: ProcessRequest, outcome: Outcome) -> ProcessEvidence {
         started_at: iso8601(epoch_ms(outcome.started_at) as i64),
         ended_at: iso8601(epoch_ms(outcome.ended_at) as i64),
         duration_ms: (outcome.duration.as_secs_f64() * 1e6).round() / 1e3,
-        cwd: outcome.cwd.to_string_lossy().into_owned(),
+        cwd: cwd.to_string_lossy().into_owned(),
         effective_uid: rustix::process::geteuid().as_raw(),
         effective_gid: rustix::process::getegid().as_raw(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -1,7 +1,7 @@
 //! Answers: a success as JSON, a failure as its code with the status that belongs to it.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goblin_api::{Done, ErrorBody, Success};
 use goblin_controller::{ControllerError, DispatchError};
@@ -26,6 +26,10 @@ pub(crate) fn done() -> Answer {
     success(Done { ok: Success })
 }
 
+/// The code of a failure, as an extension of its response.
+#[derive(Clone)]
+pub(crate) struct Code(pub(crate) String);
+
 /// An answer that is no success.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -48,6 +52,11 @@ impl Failure {
 
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found")
+    }
+
+    /// The caller has not proved who it is.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized")
     }
 
     pub(crate) fn internal() -> Self {
@@ -118,6 +127,13 @@ impl From<ControllerError> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.status, Json(*self.body)).into_response()
+        let code = Code(self.body.error.clone());
+        let mut response = (self.status, Json(*self.body)).into_response();
+        response.extensions_mut().insert(code);
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"node-goblin\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
     }
 }

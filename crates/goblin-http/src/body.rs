@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use goblin_protocol::json;
+use hyper::body::Body as _;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -40,6 +41,11 @@ pub(crate) async fn optional_object(request: Request) -> Result<Map<String, Valu
 }
 
 async fn read(request: Request) -> Result<Bytes, Failure> {
+    let too_large = || Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large");
+    // A length that is declared need not arrive.
+    if request.body().size_hint().lower() > BODY_MAX as u64 {
+        return Err(too_large());
+    }
     let within = request
         .extensions()
         .get::<BodyWithin>()
@@ -47,9 +53,7 @@ async fn read(request: Request) -> Result<Bytes, Failure> {
     let reading = tokio::time::timeout(within, request.extract::<Bytes, _>()).await;
     match reading {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"))
-        }
+        Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(too_large()),
         Ok(Err(_)) => Err(Failure::invalid("invalid_body")),
         Err(_) => Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout")),
     }

@@ -336,6 +336,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 }
 
 impl Description {
+    /// These and others.
+    pub(crate) fn and(mut self, mut others: Self) -> Self {
+        self.paths.merge(others.paths);
+        self.schemas.append(&mut others.schemas);
+        self
+    }
+
     /// The document, as JSON.
     pub(crate) fn into_document(self) -> Bytes {
         let components = ComponentsBuilder::new()

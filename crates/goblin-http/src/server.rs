@@ -1,28 +1,30 @@
-//! Serving over a Unix socket: who may connect, time limits, and an end that lets running requests finish.
+//! Serving over a Unix socket and over TCP with one router: who may connect, time limits, and an end that lets running
+//! requests finish.
 
-use crate::body::BodyWithin;
-use crate::connections;
-use crate::routes::router;
+use crate::audit::AuditLog;
+use crate::auth::{Book, Clock, Door, Hosts, Sessions, Via};
+use crate::connection::{self, Endings};
+use crate::limits::Failures;
+use crate::routes;
 use crate::socket;
-use axum::{Extension, Router};
+use crate::tcp::{self, Bound, HttpOptions};
+use axum::Router;
 use goblin_controller::Controller;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
+use goblin_keys::certificate::CertificateError;
+use goblin_keys::tls::TlsError;
+use goblin_ports::{PortError, Tokens};
 use rustix::process::geteuid;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
-
-/// Connections at once. Further ones wait in the system's queue.
-const CONNECTIONS_MAX: usize = 4096;
+use tracing::warn;
 
 /// Tells streams that never end by themselves that the server closes, as an extension of the request.
 #[derive(Clone)]
@@ -35,6 +37,10 @@ pub(crate) struct Patience {
     pub(crate) head: Duration,
     /// For its body to arrive.
     pub(crate) body: Duration,
+    /// For another request over a connection of HTTP/2; over HTTP/1.1 it is that for a head.
+    pub(crate) idle: Duration,
+    /// For a connection over TCP to bring a request of somebody who may call.
+    pub(crate) stranger: Duration,
     /// For running requests to finish when the server closes.
     pub(crate) finish: Duration,
 }
@@ -44,13 +50,30 @@ impl Default for Patience {
         Self {
             head: Duration::from_secs(10),
             body: Duration::from_secs(30),
+            idle: Duration::from_secs(60),
+            stranger: Duration::from_secs(60),
             finish: Duration::from_secs(10),
         }
     }
 }
 
 /// Pause after the system refused a connection: accepting at once would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is served, and where.
+pub struct Service {
+    /// What the routes work on.
+    pub controller: Controller,
+    /// Where tokens are kept. Nobody else changes them while the server runs.
+    pub tokens: Arc<dyn Tokens>,
+    /// Where requests are noted.
+    pub audit: AuditLog,
+    /// Path of the Unix socket, which only the user of this process and root may use. The caller holds the lock of its
+    /// directory: a socket that is there already is taken for stale.
+    pub socket: PathBuf,
+    /// The TCP side, if there shall be one.
+    pub http: Option<HttpOptions>,
+}
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +86,35 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The address could not be bound.
+    #[error("cannot serve HTTP on {address}: {source}; --http HOST:PORT takes another address, --http off none")]
+    Http {
+        /// The address.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Others could read along.
+    #[error(
+        "HTTP on {address} without TLS is refused, since others can reach it: serve with --http-tls auto, with a \
+         certificate (--http-cert, --http-key), or on a loopback address"
+    )]
+    TlsRequired {
+        /// The address.
+        address: String,
+    },
+    /// The gateway listener, whose certificate was to be used, has none.
+    #[error("the gateway listener has no certificate that HTTP could be served with: give --http-cert and --http-key")]
+    NoCertificate,
+    /// The certificate of its own does not serve.
+    #[error("the certificate for HTTP: {0}")]
+    Certificate(#[from] CertificateError),
+    /// The certificate of its own does not serve.
+    #[error("the certificate for HTTP: {0}")]
+    Tls(#[from] TlsError),
+    /// The tokens could not be read.
+    #[error(transparent)]
+    Tokens(#[from] PortError),
 }
 
 impl ServeError {
@@ -70,6 +122,12 @@ impl ServeError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Socket { .. } => "controller_socket_failed",
+            Self::Http { .. } => "http_listen_failed",
+            Self::TlsRequired { .. } => "http_tls_required",
+            Self::NoCertificate => "http_certificate_missing",
+            Self::Certificate(error) => error.code(),
+            Self::Tls(error) => error.code(),
+            Self::Tokens(error) => error.code(),
         }
     }
 }
@@ -77,84 +135,145 @@ impl ServeError {
 /// A running server.
 pub struct Server {
     path: PathBuf,
+    http: Option<SocketAddr>,
     patience: Patience,
     tasks: TaskTracker,
-    /// Accept no more, finish what runs.
-    closing: CancellationToken,
-    /// End now.
-    ending: CancellationToken,
+    endings: Endings,
+    audit: AuditLog,
 }
 
-/// Serves the API on a Unix socket at `path`, which only the user of this process and root may use. The caller holds
-/// the lock of the socket's directory: a socket that is there already is taken for stale. To be called within a runtime.
+/// Serves the API.
 ///
 /// # Errors
-/// [`ServeError::Socket`].
-pub fn serve_unix(controller: Controller, path: &Path) -> Result<Server, ServeError> {
-    serve_patiently(controller, path, Patience::default())
+/// See [`ServeError`]; nothing listens after one.
+pub async fn serve(service: Service) -> Result<Server, ServeError> {
+    let now = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+    };
+    serve_with(service, Tuning::default(), Arc::new(now)).await
 }
 
-/// As [`serve_unix`], with other limits of time.
-pub(crate) fn serve_patiently(controller: Controller, path: &Path, patience: Patience) -> Result<Server, ServeError> {
+/// What only tests serve otherwise.
+#[derive(Clone, Copy)]
+pub(crate) struct Tuning {
+    pub(crate) patience: Patience,
+    /// Connections over TCP at once.
+    pub(crate) connections_max: usize,
+    /// Those of one peer.
+    pub(crate) of_one_peer_max: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            patience: Patience::default(),
+            connections_max: tcp::CONNECTIONS_MAX,
+            of_one_peer_max: tcp::OF_ONE_PEER_MAX,
+        }
+    }
+}
+
+pub(crate) async fn serve_with(service: Service, tuning: Tuning, clock: Clock) -> Result<Server, ServeError> {
+    let Service {
+        controller,
+        tokens,
+        audit,
+        socket,
+        http,
+    } = service;
+    let bound = match &http {
+        Some(options) => Some(tcp::bind(options, &controller).await?),
+        None => None,
+    };
+    let door = Arc::new(Door {
+        tokens: Book::open(tokens).await?,
+        sessions: Sessions::default(),
+        failures: Failures::default(),
+        audit: audit.clone(),
+        hosts: Hosts::new(http.iter().flat_map(tcp::names)),
+        clock,
+    });
     let failed = |source| ServeError::Socket {
-        path: path.to_owned(),
+        path: socket.clone(),
         source,
     };
-    let listener = socket::bind_private(path)
+    let listener = socket::bind_private(&socket)
         .and_then(UnixListener::from_std)
         .map_err(failed)?;
     let server = Server {
-        path: path.to_owned(),
-        patience,
+        path: socket.clone(),
+        http: bound.as_ref().map(|bound: &Bound| bound.address),
+        patience: tuning.patience,
         tasks: TaskTracker::new(),
-        closing: CancellationToken::new(),
-        ending: CancellationToken::new(),
+        endings: Endings {
+            closing: CancellationToken::new(),
+            ending: CancellationToken::new(),
+        },
+        audit,
     };
     let serving = Serving {
-        router: router(controller)
-            .layer(Extension(BodyWithin(patience.body)))
-            .layer(Extension(Closing(server.closing.clone()))),
-        patience,
+        router: routes::guarded(controller, door, tuning.patience.body),
+        patience: tuning.patience,
+        connections_max: tuning.connections_max,
+        of_one_peer_max: tuning.of_one_peer_max,
         tasks: server.tasks.clone(),
-        closing: server.closing.clone(),
-        ending: server.ending.clone(),
+        endings: server.endings.clone(),
     };
+    if let Some(bound) = bound {
+        server.tasks.spawn(tcp::accept(bound, serving.clone()));
+    }
     server.tasks.spawn(accept(listener, serving));
     Ok(server)
 }
 
 impl Server {
-    /// Accepts no more connections, lets running requests finish for 10 s, then ends them. The socket is gone afterwards.
+    /// Where HTTP is served, if it is.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// Path of the Unix socket.
+    pub fn socket(&self) -> &Path {
+        &self.path
+    }
+
+    /// Accepts no more connections, lets running requests finish for 10 s, then ends them. The socket is gone and the
+    /// audit log is written afterwards.
     pub async fn close(self) {
-        self.closing.cancel();
+        self.endings.closing.cancel();
         self.tasks.close();
         if timeout(self.patience.finish, self.tasks.wait()).await.is_err() {
-            self.ending.cancel();
+            self.endings.ending.cancel();
             self.tasks.wait().await;
         }
         if let Err(error) = socket::remove(&self.path) {
             warn!(%error, "the socket could not be removed");
         }
+        self.audit.close().await;
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.closing.cancel();
-        self.ending.cancel();
+        self.endings.closing.cancel();
+        self.endings.ending.cancel();
     }
 }
 
-struct Serving {
-    router: Router,
-    patience: Patience,
-    tasks: TaskTracker,
-    closing: CancellationToken,
-    ending: CancellationToken,
+/// What accepting and serving take.
+#[derive(Clone)]
+pub(crate) struct Serving {
+    pub(crate) router: Router,
+    pub(crate) patience: Patience,
+    pub(crate) connections_max: usize,
+    pub(crate) of_one_peer_max: usize,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) endings: Endings,
 }
 
 async fn accept(listener: UnixListener, serving: Serving) {
-    let rooms = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let rooms = Arc::new(Semaphore::new(serving.connections_max));
     let accepting = async {
         loop {
             // Never closed.
@@ -162,22 +281,23 @@ async fn accept(listener: UnixListener, serving: Serving) {
                 return;
             };
             match listener.accept().await {
-                Ok((stream, _)) if may_connect(&stream) => {
-                    let connection = serve(
+                Ok((stream, _)) => {
+                    let Some(uid) = user_who_may_connect(&stream) else {
+                        warn!("a connection of another user was refused");
+                        continue;
+                    };
+                    let connection = connection::serve(
                         stream,
                         serving.router.clone(),
-                        serving.patience.head,
-                        serving.closing.clone(),
-                        serving.ending.clone(),
+                        Via::Socket { uid },
+                        serving.patience,
+                        serving.endings.clone(),
                     );
-                    let counted = connections::Counted::new();
                     serving.tasks.spawn(async move {
                         connection.await;
-                        drop(counted);
                         drop(room);
                     });
                 }
-                Ok(_) => warn!("a connection of another user was refused"),
                 Err(error) => {
                     warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -187,42 +307,12 @@ async fn accept(listener: UnixListener, serving: Serving) {
     };
     tokio::select! {
         () = accepting => {}
-        () = serving.closing.cancelled() => {}
+        () = serving.endings.closing.cancelled() => {}
     }
 }
 
 /// The file's mode keeps others out already; this holds even if somebody changed it.
-fn may_connect(stream: &UnixStream) -> bool {
-    stream
-        .peer_cred()
-        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == geteuid().as_raw())
-}
-
-async fn serve(
-    stream: UnixStream,
-    router: Router,
-    head_within: Duration,
-    closing: CancellationToken,
-    ending: CancellationToken,
-) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head_within);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    tokio::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = closing.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                result = connection.as_mut() => result,
-                () = ending.cancelled() => Ok(()),
-            }
-        }
-    };
-    if let Err(error) = result {
-        debug!(%error, "an API connection ended early");
-    }
+fn user_who_may_connect(stream: &UnixStream) -> Option<u32> {
+    let uid = stream.peer_cred().ok()?.uid();
+    (uid == 0 || uid == geteuid().as_raw()).then_some(uid)
 }

@@ -22,5 +22,6 @@ mod tests;
 pub use error::IdentityError;
 pub use identity::NodeIdentity;
 pub use pairing::{PairingCode, read_pairing_code};
+pub use private_file::read_secret;
 pub use state::StateDir;
 pub use trust::{ControllerTrust, Credential, credential};

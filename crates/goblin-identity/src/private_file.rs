@@ -23,6 +23,8 @@ const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
 /// Every permission of group and others.
 const SHARED: u32 = 0o077;
+/// Read permission of the group.
+const GROUP_READ: u32 = 0o040;
 /// Write permission of group and others.
 const SHARED_WRITE: u32 = 0o022;
 
@@ -181,22 +183,7 @@ impl PrivateDirectory {
         };
         let stat = system::fstat(&descriptor).map_err(|error| IdentityError::io("examine", &path, error))?;
         self.judge(name, &stat, privacy)?;
-        // Room for all of it at once: a growing buffer would leave copies of a secret behind.
-        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
-        File::from(descriptor)
-            .take(MAX_FILE + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| IdentityError::io("read", &path, error))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(IdentityError::invalid(
-                &path,
-                format!("it is longer than {MAX_FILE} bytes"),
-            ));
-        }
-        match std::str::from_utf8(&bytes) {
-            Ok(text) => Ok(Some(Zeroizing::new(text.to_owned()))),
-            Err(_) => Err(IdentityError::invalid(&path, "it is not UTF-8 text")),
-        }
+        contents(descriptor, &path).map(Some)
     }
 
     /// Replaces a file by a new one with mode 0600, whatever the umask. When this returns, the new content is on the
@@ -227,13 +214,19 @@ impl PrivateDirectory {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = system::openat(&self.descriptor, name, flags, PRIVATE_FILE)?;
         system::fchmod(&descriptor, PRIVATE_FILE)?;
-        let user = rustix::process::geteuid();
-        if user.is_root() && self.owner.0 != user {
-            system::fchown(&descriptor, Some(self.owner.0), Some(self.owner.1))?;
-        }
+        self.hand_over(&descriptor)?;
         let mut file = File::from(descriptor);
         file.write_all(content)?;
         file.sync_all()
+    }
+
+    /// Gives what root has created to the owner of the directory.
+    pub(crate) fn hand_over(&self, created: &OwnedFd) -> Result<(), Errno> {
+        let user = rustix::process::geteuid();
+        if user.is_root() && self.owner.0 != user {
+            system::fchown(created, Some(self.owner.0), Some(self.owner.1))?;
+        }
+        Ok(())
     }
 
     /// Removes a file for good; `false` when there was none.
@@ -254,6 +247,8 @@ impl PrivateDirectory {
         match system::unlinkat(&self.descriptor, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
+            // A read-only file system says so before it looks for the name.
+            Err(Errno::ROFS) if self.examine(name)?.is_none() => Ok(false),
             Err(error) => Err(IdentityError::io("remove", &self.join(name), error)),
         }
     }
@@ -268,6 +263,55 @@ impl PrivateDirectory {
 
     pub(crate) fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
+    }
+}
+
+/// Reads a key or secret that the operator keeps elsewhere, such as a client key or a token file: a whole regular file of
+/// at most [`MAX_FILE`] bytes of UTF-8, links followed.
+///
+/// A mode that lets others read or write it is an error. One that root owns may be readable by its group, as the
+/// credentials are that a service manager hands to a service.
+pub fn read_secret(path: &Path) -> Result<Zeroizing<String>, IdentityError> {
+    let not_regular = || IdentityError::NotRegular { path: path.to_owned() };
+    // Non-blocking, so that a named pipe can't hold the start.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let descriptor = match system::open(path, flags, Mode::empty()) {
+        Ok(descriptor) => descriptor,
+        Err(Errno::NXIO) => return Err(not_regular()),
+        Err(error) => return Err(IdentityError::io("open", path, error)),
+    };
+    let stat = system::fstat(&descriptor).map_err(|error| IdentityError::io("examine", path, error))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(not_regular());
+    }
+    let allowed = if stat.st_uid == 0 { GROUP_READ } else { 0 };
+    let mode = permissions(&stat);
+    if mode & SHARED & !allowed != 0 {
+        return Err(IdentityError::FileExposed {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    contents(descriptor, path)
+}
+
+/// The text of a whole file.
+fn contents(descriptor: OwnedFd, path: &Path) -> Result<Zeroizing<String>, IdentityError> {
+    // Room for all of it at once: a growing buffer would leave copies of a secret behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
+    File::from(descriptor)
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| IdentityError::io("read", path, error))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(IdentityError::invalid(
+            path,
+            format!("it is longer than {MAX_FILE} bytes"),
+        ));
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+        Err(_) => Err(IdentityError::invalid(path, "it is not UTF-8 text")),
     }
 }
 

@@ -38,7 +38,10 @@ impl StateDir {
     /// secrets in it are private. What others could read in a directory that is plainly a state directory is closed by
     /// making the directory private; see [`PrivateDirectory::open`].
     ///
-    /// Nothing is created but the lock: an identity is made by [`StateDir::load_or_create_identity`].
+    /// Nothing is created but the lock: an identity is made by [`StateDir::load_or_create_identity`]. A directory on a
+    /// read-only file system is opened as it is; storing anything in it then fails.
+    ///
+    /// What the files hold is not read, so that unpairing can do away with a broken one; see [`StateDir::check`].
     pub fn open(path: &Path) -> Result<Self, IdentityError> {
         let files = PrivateDirectory::open(path, &KNOWN)?;
         let lock = Lock::take(&files)?;
@@ -49,6 +52,14 @@ impl StateDir {
             files.clear_leftover(name)?;
         }
         Ok(Self { files, _lock: lock })
+    }
+
+    /// Whether every file that this version must understand can be understood: to be asked at a daemon's start, whatever
+    /// the daemon then needs. The error names the file and the reason.
+    pub fn check(&self) -> Result<(), IdentityError> {
+        self.load_identity()?;
+        self.load_trust()?;
+        Ok(())
     }
 
     /// The directory's absolute path.

@@ -4,6 +4,7 @@ mod directory;
 mod files;
 mod identity;
 mod pairing;
+mod readonly;
 mod trust;
 
 use std::fs;

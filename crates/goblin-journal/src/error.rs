@@ -19,6 +19,29 @@ pub enum JournalError {
         /// The path given.
         path: PathBuf,
     },
+    /// Something that can't hold a journal stands where one of its files should: a device, a named pipe, a socket, a
+    /// directory, or a symbolic link that leads to no regular file. It was left as it is.
+    #[error(
+        "the journal file {} is {kind}, not a regular file; name another file, or none to keep outcomes in memory alone",
+        path.display()
+    )]
+    NotRegular {
+        /// What was refused.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// This account may not use a file that is there, nor move it out of the way.
+    #[error(
+        "this account can't use the journal file {} ({source}); make the daemon's account its owner (chown), or move it away",
+        path.display()
+    )]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A file or its directory can't be used.
     #[error("the journal can't use {}: {source}", path.display())]
     Io {
@@ -41,6 +64,8 @@ impl JournalError {
         match self {
             Self::Locked { .. } => "journal_locked",
             Self::Path { .. } => "journal_path_invalid",
+            Self::NotRegular { .. } => "journal_not_regular",
+            Self::Denied { .. } => "journal_access_denied",
             Self::Io { .. } => "journal_unusable",
             Self::Thread { .. } => "journal_thread_failed",
         }

@@ -1,12 +1,12 @@
 //! Names, modes and whereabouts of the journal's files. It must never know what they hold.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Gid, OFlags, Uid, fchown, flock};
 use rustix::io::Errno;
 
 use crate::JournalError;
@@ -21,23 +21,51 @@ pub(crate) struct Files {
     log_prefix: OsString,
 }
 
+/// The file name whose log goes by a shorter name, as it always has.
+const DEFAULT: &str = "operations.json";
+
+/// What the log's names begin with: the whole file name, so that two journals beside each other share nothing. Only
+/// [`DEFAULT`] goes without its ending; a journal of that shorter name gets the longer one in exchange.
+fn log_name(file_name: &OsStr) -> &OsStr {
+    match file_name.to_str() {
+        Some(DEFAULT) => OsStr::new("operations"),
+        Some("operations") => OsStr::new(DEFAULT),
+        _ => file_name,
+    }
+}
+
 impl Files {
+    /// Where the files of this journal lie. A symbolic link to a regular file stands for that file, so the log lies beside
+    /// the link's target; anything else but a regular file or nothing at all is refused.
     pub(crate) fn new(snapshot: &Path) -> Result<Self, JournalError> {
-        let invalid = || JournalError::Path {
-            path: snapshot.to_owned(),
+        let snapshot = match kind(snapshot).map_err(|source| unusable(snapshot, source))? {
+            Some(Kind::Link) => match fs::metadata(snapshot) {
+                Ok(target) if target.is_file() => {
+                    fs::canonicalize(snapshot).map_err(|source| unusable(snapshot, source))?
+                }
+                Ok(target) => return Err(irregular(snapshot, linked(Kind::of(&target)))),
+                Err(_) => return Err(irregular(snapshot, "a symbolic link that leads to no file")),
+            },
+            _ => snapshot.to_owned(),
         };
-        snapshot.file_name().ok_or_else(invalid)?;
-        let mut log_prefix = snapshot.file_stem().ok_or_else(invalid)?.to_owned();
+        let Some(file_name) = snapshot.file_name() else {
+            return Err(JournalError::Path { path: snapshot });
+        };
+        let mut log_prefix = log_name(file_name).to_owned();
         log_prefix.push(".log.");
         let directory = match snapshot.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        Ok(Self {
+        let files = Self {
             directory,
-            snapshot: snapshot.to_owned(),
+            snapshot,
             log_prefix,
-        })
+        };
+        for path in [&files.snapshot, &files.lock(), &files.draft()] {
+            check_regular(path)?;
+        }
+        Ok(files)
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
@@ -56,9 +84,7 @@ impl Files {
 
     /// Where a new snapshot is written before it takes its place.
     pub(crate) fn draft(&self) -> PathBuf {
-        let mut name = self.snapshot.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        self.directory.join(name)
+        self.beside("new")
     }
 
     /// The segments on disk, oldest first. Numbers that can't be followed by another are none of ours.
@@ -90,7 +116,86 @@ impl Files {
     }
 }
 
+/// What stands under a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    Directory,
+    Link,
+    Device,
+    Pipe,
+    Socket,
+}
+
+impl Kind {
+    fn of(metadata: &fs::Metadata) -> Self {
+        let kind = metadata.file_type();
+        match () {
+            () if kind.is_file() => Self::Regular,
+            () if kind.is_dir() => Self::Directory,
+            () if kind.is_symlink() => Self::Link,
+            () if kind.is_fifo() => Self::Pipe,
+            () if kind.is_socket() => Self::Socket,
+            () => Self::Device,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Regular => "a regular file",
+            Self::Directory => "a directory",
+            Self::Link => "a symbolic link",
+            Self::Device => "a device",
+            Self::Pipe => "a named pipe",
+            Self::Socket => "a socket",
+        }
+    }
+}
+
+fn linked(target: Kind) -> &'static str {
+    match target {
+        Kind::Directory => "a symbolic link to a directory",
+        Kind::Pipe => "a symbolic link to a pipe",
+        Kind::Socket => "a symbolic link to a socket",
+        _ => "a symbolic link to a device",
+    }
+}
+
+/// What has the name, decided without opening it: the opening of a device can have an effect of its own.
+fn kind(path: &Path) -> io::Result<Option<Kind>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(Some(Kind::of(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn irregular(path: &Path, kind: &'static str) -> JournalError {
+    JournalError::NotRegular {
+        path: path.to_owned(),
+        kind,
+    }
+}
+
+fn unusable(path: &Path, source: io::Error) -> JournalError {
+    JournalError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Refuses whatever is there and is no regular file.
+pub(crate) fn check_regular(path: &Path) -> Result<(), JournalError> {
+    match kind(path).map_err(|source| unusable(path, source))? {
+        None | Some(Kind::Regular) => Ok(()),
+        Some(kind) => Err(irregular(path, kind.name())),
+    }
+}
+
 /// A new file that nobody else may read, whatever the umask. Fails when the name is taken.
+///
+/// Made by root, it belongs to the directory's owner, so that one run by root doesn't lock the account out to which the
+/// journal belongs.
 pub(crate) fn create(path: &Path, append: bool) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -99,18 +204,40 @@ pub(crate) fn create(path: &Path, append: bool) -> io::Result<File> {
         .create_new(true)
         .mode(PRIVATE)
         .open(path)?;
-    file.set_permissions(Permissions::from_mode(PRIVATE))?;
+    let prepared = file
+        .set_permissions(Permissions::from_mode(PRIVATE))
+        .and_then(|()| hand_over(&file, path));
+    if let Err(error) = prepared {
+        // Empty and ours; the error is what counts.
+        let _ = remove(path);
+        return Err(error);
+    }
     Ok(file)
 }
 
-/// Opens a file to read it, without waiting for a writer should it be a pipe.
+fn hand_over(file: &File, path: &Path) -> io::Result<()> {
+    let user = rustix::process::geteuid();
+    if !user.is_root() {
+        return Ok(());
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = fs::metadata(directory.unwrap_or(Path::new(".")))?;
+    if directory.uid() == user.as_raw() {
+        return Ok(());
+    }
+    let (owner, group) = (Uid::from_raw(directory.uid()), Gid::from_raw(directory.gid()));
+    Ok(fchown(file, Some(owner), Some(group))?)
+}
+
+/// Opens a file to read it. No link is followed, and nothing that may have taken the name is waited for.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits();
     OpenOptions::new()
         .read(true)
-        .custom_flags(flags.cast_signed())
+        .custom_flags(CAREFUL.bits().cast_signed())
         .open(path)
 }
+
+const CAREFUL: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY);
 
 /// Takes the reading away from others, should a predecessor have left it to them.
 pub(crate) fn make_private(file: &File) -> io::Result<()> {
@@ -131,6 +258,21 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 /// Keeps a damaged file under a name that tells when. It stays under its own name too where that is possible, so that
 /// what could be read of it is on disk until a new snapshot holds it.
 pub(crate) fn set_aside(path: &Path, now_ms: u64) -> io::Result<PathBuf> {
+    let target = aside(path, now_ms);
+    if fs::hard_link(path, &target).is_err() {
+        fs::rename(path, &target)?;
+    }
+    Ok(target)
+}
+
+/// Moves a file that can't be read to a name that tells when.
+pub(crate) fn move_aside(path: &Path, now_ms: u64) -> io::Result<PathBuf> {
+    let target = aside(path, now_ms);
+    fs::rename(path, &target)?;
+    Ok(target)
+}
+
+fn aside(path: &Path, now_ms: u64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".corrupt-{now_ms}"));
     let mut target = PathBuf::from(&name);
@@ -141,10 +283,7 @@ pub(crate) fn set_aside(path: &Path, now_ms: u64) -> io::Result<PathBuf> {
         next.push(format!("-{count}"));
         target = PathBuf::from(next);
     }
-    if fs::hard_link(path, &target).is_err() {
-        fs::rename(path, &target)?;
-    }
-    Ok(target)
+    target
 }
 
 /// The lock, held until it is dropped.
@@ -159,13 +298,17 @@ impl Drop for Lock {
 
 /// Takes the lock that keeps a second process off the same files; None where the file system knows no locks.
 pub(crate) fn take_lock(path: &Path) -> Result<Option<Lock>, LockError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(PRIVATE)
-        .open(path)?;
+    let existing = || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(CAREFUL.bits().cast_signed())
+            .open(path)
+    };
+    let file = match create(path, false) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => existing()?,
+        created => created?,
+    };
     make_private(&file)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(Lock(file))),

@@ -56,7 +56,9 @@ pub enum Sync {
 /// How to open a journal.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The snapshot file; the log segments lie beside it as `<stem>.log.<number>`. None: memory only.
+    /// The snapshot file; log segments and lock lie beside it as `<file name>.log.<number>` and `<file name>.log.lock`
+    /// (those of `operations.json` as `operations.log.…`), and a new snapshot is written to `….log.new`. A symbolic link
+    /// to a regular file stands for its target; whatever else is no regular file is refused. None: memory only.
     pub file: Option<PathBuf>,
     /// How long an outcome is kept from its completion, in milliseconds.
     pub retention_ms: u64,

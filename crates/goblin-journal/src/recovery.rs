@@ -101,6 +101,9 @@ impl Reading {
                     self.notices.push(sentence.clone());
                     self.state.faults.append = Some(sentence);
                 }
+                Fault::Io(source) if source.kind() == io::ErrorKind::PermissionDenied && path.exists() => {
+                    return Err(JournalError::Denied { path, source });
+                }
                 Fault::Io(source) => return Err(unusable(&path, source)),
                 Fault::TooLarge { .. } | Fault::Closed => {}
             },
@@ -195,16 +198,21 @@ impl Reading {
         Ok(())
     }
 
-    /// Opens a file to read; none when there is none, or when it was no file and has been set aside.
+    /// Opens a file to read; none when there is none, or when it can't be read and has been moved aside. What is no
+    /// regular file is refused before anything is done to it.
     fn open(&mut self, path: &Path) -> Result<Option<Arc<File>>, JournalError> {
+        files::check_regular(path)?;
         let file = match files::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return self.unreadable(path, error).map(|()| None);
+            }
             Err(source) => return Err(unusable(path, source)),
         };
+        // Something else may have taken the name since.
         if !file.metadata().map_err(|source| unusable(path, source))?.is_file() {
-            self.damaged(path, "it is not a regular file");
-            return Ok(None);
+            return Err(unusable(path, io::ErrorKind::InvalidInput.into()));
         }
         if let Err(error) = files::make_private(&file) {
             self.notices
@@ -223,6 +231,24 @@ impl Reading {
             ),
             Err(error) => format!("the journal's {name} is corrupt ({reason}) and can't be set aside: {error}"),
         });
+    }
+
+    /// A file of another account, mostly. Moving it needs no right on it, only on the directory.
+    fn unreadable(&mut self, path: &Path, source: io::Error) -> Result<(), JournalError> {
+        match files::move_aside(path, self.now_ms) {
+            Ok(target) => {
+                self.notices.push(format!(
+                    "the journal's {} can't be read ({source}) and was set aside as {}; what it holds is not replayed",
+                    path.display(),
+                    target.display()
+                ));
+                Ok(())
+            }
+            Err(_) => Err(JournalError::Denied {
+                path: path.to_owned(),
+                source,
+            }),
+        }
     }
 
     fn apply(&mut self, meta: Meta<'static>, home: Home, place: Place) {
@@ -260,11 +286,8 @@ impl Reading {
                 expires_at,
             } => {
                 index.withdraw(&id);
-                let same = |entry: &Entry| *entry.digest == *digest && entry.expires_at_ms == expires_at;
-                // A fold that ended before it deleted the log has put this very outcome into the snapshot.
-                if index.get(&id).is_some_and(same) {
-                    return;
-                }
+                // The log is never older than the snapshot: where a fold ended before it deleted the log, both hold this
+                // very outcome, and the log holds all that follow it too, so the order stays.
                 index.forget(&id);
                 if expires_at > self.now_ms {
                     index.complete(Entry {

@@ -191,6 +191,9 @@ pub(crate) struct Written {
 /// Writes the entries to a new file and puts it in the place of the old, durably.
 pub(crate) fn write<'a>(files: &Files, entries: impl Iterator<Item = (u64, &'a Entry)>) -> io::Result<Written> {
     let draft = files.draft();
+    for path in [&draft, &files.snapshot] {
+        files::check_regular(path).map_err(io::Error::other)?;
+    }
     files::remove(&draft)?;
     let written = (|| {
         let written = fill(files::create(&draft, false)?, entries)?;

@@ -206,6 +206,13 @@ pub fn server_config(cert_pem: &str, key_pem: &str, ca_pem: Option<&str>) -> Res
     Ok(Arc::new(config))
 }
 
+/// A server's configuration for HTTP, version 2 or 1.1 as the client likes; it asks for no client certificate.
+pub fn web_server_config(cert_pem: &str, key_pem: &str) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = ServerConfig::clone(&*server_config(cert_pem, key_pem, None)?);
+    config.alpn_protocols = [b"h2".as_slice(), b"http/1.1"].map(<[u8]>::to_vec).to_vec();
+    Ok(Arc::new(config))
+}
+
 /// The name to connect to: a DNS name, an IPv4 address, or an IPv6 address with or without brackets. Server name
 /// indication is sent for names only.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {

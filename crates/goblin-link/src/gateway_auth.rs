@@ -182,6 +182,15 @@ impl GatewayAuth {
         if challenge.nonce.chars().count() < NONCE_MIN {
             return Err(Code::UnexpectedAuthMessage);
         }
+        // What the operator vouched for counts beside an authority too, until there is a pin.
+        let pinning = matches!(self.leaf.standing, Standing::Unproven | Standing::Verified);
+        if pinning
+            && known
+                .expected_leaf
+                .is_some_and(|expected| expected != self.leaf.fingerprint)
+        {
+            return Err(Code::ControllerTlsIdentityMismatch);
+        }
         let mut response = AuthResponse {
             gateway_id: known.gateway_id.clone(),
             controller_id: known.controller_id.clone(),
@@ -241,16 +250,10 @@ impl GatewayAuth {
             Standing::Changed => return Err(Code::ControllerTlsIdentityMismatch),
             Standing::Verified => false,
             Standing::Unproven => {
-                let vouched = known
-                    .expected_leaf
-                    .is_some_and(|expected| expected == self.leaf.fingerprint);
-                if known.expected_leaf.is_some() && !vouched {
-                    return Err(Code::ControllerTlsIdentityMismatch);
-                }
                 match proven {
                     Some(true) => {}
                     Some(false) => return Err(Code::ControllerProofInvalid),
-                    None if vouched || known.allow_unproven => {}
+                    None if known.expected_leaf.is_some() || known.allow_unproven => {}
                     None => return Err(Code::ControllerProofInvalid),
                 }
                 false

@@ -13,7 +13,7 @@ mod writer;
 
 pub use heard::Heard;
 pub use reader::{FrameReader, Received};
-pub use writer::{Closed, FrameSender, QUEUE_BYTES, WriterTask, start_writer};
+pub use writer::{Closed, FrameSender, Place, QUEUE_BYTES, WriterTask, start_writer};
 
 #[cfg(test)]
 mod tests;

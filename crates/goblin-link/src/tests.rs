@@ -168,6 +168,14 @@ fn the_controllers_proof_decides_about_an_unverified_certificate() {
         Err(Failure::Refused(Code::ControllerTlsIdentityMismatch))
     );
     assert_eq!(with(missing, expectations(), Standing::Verified), Ok(()));
+    let expecting = Expectations {
+        expected_leaf: other,
+        ..expectations()
+    };
+    assert_eq!(
+        with(|_| (), expecting, Standing::Verified),
+        Err(Failure::Refused(Code::ControllerTlsIdentityMismatch))
+    );
 }
 
 #[test]
@@ -392,6 +400,18 @@ async fn a_peer_that_does_not_read_holds_the_senders_back() {
     let mut sink = vec![0; QUEUE_BYTES / 2];
     far.read_exact(&mut sink).await.unwrap();
     assert_eq!(third.await, Ok(()));
+}
+
+#[tokio::test]
+async fn giving_up_on_a_peer_frees_whoever_waits() {
+    let (near, _far) = tokio::io::duplex(64);
+    let (sender, task) = start_writer(near);
+    sender.send(vec![b'x'; QUEUE_BYTES]).await.unwrap();
+    let mut waiting = Box::pin(sender.send(vec![b'x']));
+    assert!(futures_poll_once(&mut waiting).await.is_none());
+    sender.close();
+    assert_eq!(waiting.await, Err(Closed));
+    task.abort();
 }
 
 #[tokio::test]

@@ -34,15 +34,29 @@ pub struct FrameSender {
 impl FrameSender {
     /// Queues a frame, newline included. Waits while a slow peer has [`QUEUE_BYTES`] outstanding.
     pub async fn send(&self, frame: Vec<u8>) -> Result<(), Closed> {
-        let size = frame.len().min(QUEUE_BYTES);
-        // The bound keeps `size` far below `u32::MAX`.
+        self.reserve(frame.len()).await?.put(frame)
+    }
+
+    /// A frame's place in the queue. Waits as [`send`](Self::send) does; putting the frame there then takes no time.
+    pub async fn reserve(&self, bytes: usize) -> Result<Place<'_>, Closed> {
+        // The bound keeps the number far below `u32::MAX`.
         let room = self
             .room
             .clone()
-            .acquire_many_owned(size as u32)
+            .acquire_many_owned(bytes.min(QUEUE_BYTES) as u32)
             .await
             .map_err(|_| Closed)?;
-        self.queue.send(Queued { frame, room }).map_err(|_| Closed)
+        Ok(Place { sender: self, room })
+    }
+
+    /// Gives up on the peer: whoever waits for room is refused, and nothing more is queued.
+    pub fn close(&self) {
+        self.room.close();
+    }
+
+    /// Bytes that can be queued at once.
+    pub fn free_bytes(&self) -> usize {
+        self.room.available_permits()
     }
 
     /// True once the writer has ended.
@@ -53,6 +67,22 @@ impl FrameSender {
     /// Resolves once the writer has ended.
     pub async fn closed(&self) {
         self.queue.closed().await;
+    }
+}
+
+/// Room for one frame.
+pub struct Place<'a> {
+    sender: &'a FrameSender,
+    room: OwnedSemaphorePermit,
+}
+
+impl Place<'_> {
+    /// Queues the frame that the room was reserved for.
+    pub fn put(self, frame: Vec<u8>) -> Result<(), Closed> {
+        self.sender
+            .queue
+            .send(Queued { frame, room: self.room })
+            .map_err(|_| Closed)
     }
 }
 

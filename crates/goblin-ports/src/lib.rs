@@ -1,5 +1,5 @@
-//! What the controller asks of the home it lives in: settings, secrets and operation correlation, as object-safe
-//! asynchronous traits; the typed records kept in them; the suite that every implementation must pass; and the
+//! What the controller asks of the home it lives in: settings, secrets, operation correlation and, where it
+//! authenticates callers itself, their tokens, as object-safe asynchronous traits; the typed records kept in them; the suite that every implementation must pass; and the
 //! in-memory implementation.
 //!
 //! It must never know a database, a file, a socket or a clock: times are ISO 8601 texts that the caller hands in, and
@@ -16,6 +16,7 @@ mod secrets;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 pub use checks::{
     NAME_BYTES_MAX, NOTE_BYTES_MAX, SECRET_BYTES_MAX, SETTING_BYTES_MAX, SETTING_NESTING_MAX, check_name, check_note,
@@ -34,3 +35,4 @@ pub use records::{
 };
 pub use secrets::{Secret, Secrets};
 pub use settings::{Change, Decide, Settings, SettingsExt};
+pub use tokens::{TokenRecord, TokenScope, Tokens, check_token, token_exists};

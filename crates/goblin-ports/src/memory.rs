@@ -1,4 +1,4 @@
-//! The in-memory home: all three ports, for tests and for a controller that need not remember.
+//! The in-memory home: all ports, for tests and for a controller that need not remember.
 //! It can be told to fail a coming write, so that callers can test how they roll back.
 
 use std::{
@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::{
     Begin, Change, Decide, OperationFilter, OperationRecord, OperationStart, Operations, PortError, Secret, Secrets,
-    Settings, TerminalReference, check_name, check_secret, check_setting, ledger,
+    Settings, TerminalReference, TokenRecord, Tokens, check_name, check_secret, check_setting, check_token, ledger,
+    token_exists,
 };
 
 #[derive(Default)]
@@ -19,6 +20,7 @@ struct State {
     settings: HashMap<String, Value>,
     secrets: HashMap<String, Secret>,
     operations: Vec<OperationRecord>,
+    tokens: Vec<TokenRecord>,
     writes_before_failure: Option<u32>,
 }
 
@@ -39,7 +41,7 @@ impl State {
     }
 }
 
-/// Settings, secrets and operations in memory.
+/// Settings, secrets, operations and tokens in memory.
 #[derive(Default)]
 pub struct MemoryStore(Mutex<State>);
 
@@ -165,5 +167,31 @@ impl Operations for MemoryStore {
 
     async fn list(&self, filter: OperationFilter) -> Result<Vec<OperationRecord>, PortError> {
         Ok(ledger::select(&self.state().operations, &filter))
+    }
+}
+
+#[async_trait]
+impl Tokens for MemoryStore {
+    async fn all(&self) -> Result<Vec<TokenRecord>, PortError> {
+        Ok(self.state().tokens.clone())
+    }
+
+    async fn add(&self, record: TokenRecord) -> Result<(), PortError> {
+        check_token(&record)?;
+        let mut state = self.state();
+        let twin = |known: &TokenRecord| known.id == record.id || known.digest == record.digest;
+        if state.tokens.iter().any(twin) {
+            return Err(token_exists(&record.id));
+        }
+        state.admit_write()?;
+        state.tokens.push(record);
+        Ok(())
+    }
+
+    async fn remove(&self, id: &str) -> Result<(), PortError> {
+        let mut state = self.state();
+        state.admit_write()?;
+        state.tokens.retain(|known| known.id != id);
+        Ok(())
     }
 }

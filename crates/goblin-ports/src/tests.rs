@@ -17,6 +17,11 @@ async fn memory_passes_the_secrets_suite() {
     conformance::secrets_suite(|| async { Arc::new(MemoryStore::new()) as Arc<dyn Secrets> }).await;
 }
 
+#[tokio::test]
+async fn memory_passes_the_tokens_suite() {
+    conformance::tokens_suite(|| async { Arc::new(MemoryStore::new()) as Arc<dyn Tokens> }).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_passes_the_operations_suite() {
     conformance::operations_suite(|| async { Arc::new(MemoryStore::new()) as Arc<dyn Operations> }).await;

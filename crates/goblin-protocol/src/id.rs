@@ -57,19 +57,27 @@ impl Serialize for RequestId {
 /// Params that are no part of a derived id or a digest.
 const EXCLUDED: [&str; 3] = ["protectedValues", "protectedDelivery", "traceContext"];
 
-/// The operation id of a request: its own, or one derived from method and params when that is absent or empty.
-pub fn operation_id(method: &str, params: &Params) -> Result<String, Code> {
-    let own = match params.get("operationId") {
-        None | Some(Value::Null) => String::new(),
+/// The operation id that a request names, `None` when that is absent or empty. A number is taken as its text.
+pub fn named_operation_id(params: &Params) -> Result<Option<String>, Code> {
+    let named = match params.get("operationId") {
+        None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text.clone(),
         Some(number @ Value::Number(_)) => canonical(number),
         Some(_) => return Err(Code::OperationIdInvalid),
     };
-    match own.len() {
-        0 => Ok(sha256_hex(request_text(method, params, false, false).as_bytes())),
-        1..=ID_MAX => Ok(own),
+    match named.len() {
+        0 => Ok(None),
+        1..=ID_MAX => Ok(Some(named)),
         _ => Err(Code::OperationIdInvalid),
     }
+}
+
+/// The operation id of a request: the one that it names, or one derived from method and params.
+pub fn operation_id(method: &str, params: &Params) -> Result<String, Code> {
+    Ok(
+        named_operation_id(params)?
+            .unwrap_or_else(|| sha256_hex(request_text(method, params, false, false).as_bytes())),
+    )
 }
 
 /// The digest that tells whether two requests of one operation id are the same request.

@@ -3,9 +3,12 @@
 //! Lone surrogate escapes are taken as U+FFFD and numbers beyond the range of a double as `null`, before anything
 //! else looks at the text, so that one odd value never costs a frame.
 
-use crate::limits::NESTING_MAX;
+use crate::limits::{ID_MAX, NESTING_MAX};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
+
+/// Longest text of an id that is salvaged, in bytes: every character of the longest id as an escape, and the quotes.
+const SCALAR_MAX: usize = 6 * ID_MAX + 2;
 
 /// Parses `text`; when it is refused, once more after [`repair`].
 pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
@@ -134,22 +137,22 @@ pub fn salvage_id(text: &str) -> Option<&str> {
     nested
 }
 
-/// The scalar that `text` begins with, white space aside.
+/// The scalar that `text` begins with, white space aside. Looks no further than an id may be long, so that a line full
+/// of such pairs costs no more than its length.
 fn leading_scalar(text: &str) -> Option<&str> {
     let text = text.trim_start_matches([' ', '\t', '\r', '\n']);
-    let length = match text.as_bytes().first()? {
-        b'"' => string_end(text.as_bytes(), 0) + 1,
-        _ => text.find([',', '}', ']', ' ', '\t', '\r', '\n']).unwrap_or(text.len()),
+    let near = &text[..text.floor_char_boundary(SCALAR_MAX)];
+    let length = match near.as_bytes().first()? {
+        b'"' => string_end(near.as_bytes(), 0) + 1,
+        _ => near
+            .find(|character: char| !character.is_ascii_alphanumeric() && !matches!(character, '+' | '-' | '.'))
+            .unwrap_or(near.len()),
     };
-    let scalar = text.get(..length)?;
-    matches!(
-        from_text(scalar),
-        Ok(serde_json::Value::Null
-            | serde_json::Value::Bool(_)
-            | serde_json::Value::Number(_)
-            | serde_json::Value::String(_))
-    )
-    .then_some(scalar)
+    let scalar = near.get(..length)?;
+    match from_text(scalar) {
+        Ok(serde_json::Value::Array(_) | serde_json::Value::Object(_)) | Err(_) => None,
+        Ok(_) => Some(scalar),
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +182,17 @@ mod tests {
         assert!(!too_deep(format!("\"{}\\\"{}\"", nest(200), nest(200)).as_bytes()));
         assert!(!too_deep("[]".repeat(5_000).as_bytes()));
         assert!(too_deep("[".repeat(10_000).as_bytes()));
+    }
+
+    #[test]
+    fn salvaging_costs_no_more_than_the_line() {
+        for pair in ["\"id\":x", "\"id\":\"", "\"id\":1E400", "\"id\": ", "\"id\":\"\\ud83d"] {
+            let line = pair.repeat(2 * 1024 * 1024 / pair.len());
+            let begun = std::time::Instant::now();
+            let _ = salvage_id(&line);
+            // Linear is some hundredths of a second even unoptimised; quadratic was minutes.
+            assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{pair}");
+        }
     }
 
     #[test]

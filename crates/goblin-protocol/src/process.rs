@@ -86,7 +86,7 @@ fn member<'a>(params: &'a Params, name: &str) -> Option<&'a Value> {
 
 fn form(params: &Params) -> Result<Form, Code> {
     let text = |value: &Value, code| match value.as_str() {
-        Some(text) if !text.trim().is_empty() && !text.contains('\0') => Ok(text.to_owned()),
+        Some(text) if !trimmed(text).is_empty() && !text.contains('\0') => Ok(text.to_owned()),
         _ => Err(code),
     };
     let args = || match member(params, "args") {
@@ -106,7 +106,7 @@ fn form(params: &Params) -> Result<Form, Code> {
         (Some(_), Some(_)) => Err(Code::CommandAndExecutableMutuallyExclusive),
         (None, None) => Err(Code::CommandOrExecutableRequired),
         (Some(command), None) => {
-            let command = text(command, Code::CommandInvalid)?.trim().to_owned();
+            let command = trimmed(&text(command, Code::CommandInvalid)?).to_owned();
             if args()?.is_empty() {
                 Ok(Form::Shell { command })
             } else {
@@ -118,6 +118,11 @@ fn form(params: &Params) -> Result<Form, Code> {
             args: args()?,
         }),
     }
+}
+
+/// A text without the white space around it, as JavaScript's `trim` sees white space.
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|character: char| character == '\u{feff}' || (character.is_whitespace() && character != '\u{85}'))
 }
 
 fn env(params: &Params) -> Result<Vec<(String, String)>, Code> {
@@ -201,6 +206,7 @@ mod tests {
             (json!({"args": ["x"]}), Code::CommandOrExecutableRequired),
             (json!({"command": 5}), Code::CommandInvalid),
             (json!({"command": " \n\t "}), Code::CommandInvalid),
+            (json!({"command": "\u{feff}\u{2029} "}), Code::CommandInvalid),
             (json!({"command": "a\0b"}), Code::CommandInvalid),
             (json!({"executable": ["true"]}), Code::ExecutableInvalid),
             (json!({"executable": "a\0"}), Code::ExecutableInvalid),

@@ -20,8 +20,8 @@ pub enum StoreError {
         /// Process that wrote the lock file last, when readable.
         pid: Option<u32>,
     },
-    /// Anyone could replace the files.
-    #[error("{path} is writable by every user; mend it with: chmod o-w {path}", path = path.display())]
+    /// Others could replace the files.
+    #[error("{path} is writable by other users; mend it with: chmod go-w {path}", path = path.display())]
     DirectoryExposed {
         /// The state directory.
         path: PathBuf,

@@ -21,6 +21,7 @@ mod settings;
 mod state_directory;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::{
     path::Path,
@@ -36,8 +37,8 @@ use seal::Sealer;
 use session::{Durability, Session, Slot};
 use state_directory::StateDirectory;
 
-/// The embedded store. Share it as an `Arc`; it serves [`goblin_ports::Settings`], [`goblin_ports::Secrets`] and
-/// [`goblin_ports::Operations`].
+/// The embedded store. Share it as an `Arc`; it serves [`goblin_ports::Settings`], [`goblin_ports::Secrets`],
+/// [`goblin_ports::Operations`] and [`goblin_ports::Tokens`].
 pub struct Store {
     slot: Slot,
     sealer: Sealer,

@@ -16,10 +16,11 @@ use crate::{
 
 /// One list of statements per version; a store of version n has run the first n. Never edited once released: a change
 /// is one more list. Columns are TEXT and BIGINT alone, which every database behind the driver shares.
-pub(crate) const MIGRATIONS: &[&[&str]] = &[&[
-    "CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE secrets (name TEXT NOT NULL PRIMARY KEY, sealed TEXT NOT NULL)",
-    "CREATE TABLE operations (
+pub(crate) const MIGRATIONS: &[&[&str]] = &[
+    &[
+        "CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
+        "CREATE TABLE secrets (name TEXT NOT NULL PRIMARY KEY, sealed TEXT NOT NULL)",
+        "CREATE TABLE operations (
         operation_id TEXT NOT NULL PRIMARY KEY,
         sequence BIGINT NOT NULL,
         parent_run_id TEXT,
@@ -34,10 +35,20 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[&[
         note TEXT,
         updated_at TEXT NOT NULL
     )",
-    // The one index: a record is written twice per operation and rarely read, and each index costs a page per write.
-    // The table stays small, since settled records are bounded.
-    "CREATE INDEX operations_settled ON operations (sequence) WHERE state <> 'dispatching'",
-]];
+        // The one index: a record is written twice per operation and rarely read, and each index costs a page per write.
+        // The table stays small, since settled records are bounded.
+        "CREATE INDEX operations_settled ON operations (sequence) WHERE state <> 'dispatching'",
+    ],
+    &["CREATE TABLE tokens (
+        id TEXT NOT NULL PRIMARY KEY,
+        sequence BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        digest TEXT NOT NULL UNIQUE,
+        created_at TEXT NOT NULL,
+        expires_at TEXT
+    )"],
+];
 
 const SCHEMA_VERSION: &str = "schema_version";
 const CREATED_AT: &str = "created_at";

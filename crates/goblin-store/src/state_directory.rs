@@ -35,7 +35,8 @@ impl StateDirectory {
             .canonicalize()
             .map_err(|error| StoreError::io("resolve", path, error))?;
         let metadata = fs::metadata(&path).map_err(|error| StoreError::io("inspect", &path, error))?;
-        if metadata.mode() & 0o002 != 0 {
+        // Whoever may write here could put a key, or a socket that is offered secrets, in the place of ours.
+        if metadata.mode() & 0o022 != 0 {
             return Err(StoreError::DirectoryExposed { path });
         }
         let lock_path = path.join(LOCK_FILE);

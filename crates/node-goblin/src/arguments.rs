@@ -7,9 +7,12 @@ use std::path::Path;
 /// The name under which the program is the gateway.
 const SECOND_NAME: &str = "burrow-host-gateway";
 
+/// What `--version` says: version, commit, day.
+const LONG_VERSION: &str = env!("NODE_GOBLIN_LONG_VERSION");
+
 /// Runs work on other hosts, for agents and automation.
 #[derive(Debug, Parser)]
-#[command(name = "node-goblin", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "node-goblin", version, long_version = LONG_VERSION, max_term_width = 100)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -18,6 +21,7 @@ pub struct Arguments {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and clap can't flatten a box")]
 pub enum Command {
     /// Try it all in one go: a controller and a gateway on this machine, paired, and a command run.
     Quickstart(crate::quickstart::QuickstartArguments),
@@ -35,6 +39,12 @@ pub enum Command {
     Pairings(crate::pairings::PairingsArguments),
     /// Ask an operation to end.
     Cancel(crate::cancel::CancelArguments),
+    /// Write manual pages and shell completions.
+    #[command(hide = true)]
+    Documents(crate::documents::DocumentsArguments),
+    /// An operator's command on this host.
+    #[command(flatten)]
+    Host(crate::host::HostCommand),
 }
 
 /// Inserts `gateway` where the program was called by its second name without a command.
@@ -62,11 +72,18 @@ mod tests {
 
     #[test]
     fn every_command_says_what_it_ends_with_and_shows_an_example() {
-        for command in Arguments::command().get_subcommands_mut() {
+        for command in Arguments::command()
+            .get_subcommands_mut()
+            .filter(|command| !command.is_hide_set())
+        {
             let name = command.get_name().to_owned();
             let help = command.render_help().to_string();
-            assert!(name == "gateway" || help.contains("Exit codes: "), "{name}");
-            assert!(name == "gateway" || help.contains("Example"), "{name}");
+            let of_the_host = matches!(
+                name.as_str(),
+                "gateway" | "configure" | "connect" | "status" | "pairing-code" | "unpair" | "uninstall" | "doctor"
+            );
+            assert!(of_the_host || help.contains("Exit codes: "), "{name}");
+            assert!(of_the_host || help.contains("Example"), "{name}");
         }
     }
 
@@ -76,6 +93,12 @@ mod tests {
         let listening = |address| Arguments::try_parse_from(["node-goblin", "controller", "--listen", address]).is_ok();
         assert!(listening("0.0.0.0:0") && listening("[::1]:7443"));
         assert!(!listening("7443") && !listening("::1:7443"));
+        let http = |address| Arguments::try_parse_from(["node-goblin", "controller", "--http", address]).is_ok();
+        assert!(http("off") && http("[::]:0") && !http("7480") && !http(""));
+        let given =
+            |words: &[&str]| Arguments::try_parse_from([&["node-goblin", "controller"], words].concat()).is_ok();
+        assert!(given(&["--http-cert", "c", "--http-key", "k"]) && !given(&["--http-cert", "c"]));
+        assert!(given(&["--http-tls", "on"]) && !given(&["--http-tls", "maybe"]));
         let waiting = |span| Arguments::try_parse_from(["node-goblin", "controller", "--auth-timeout", span]).is_ok();
         assert!(waiting("90") && waiting("5m") && !waiting("0"));
     }

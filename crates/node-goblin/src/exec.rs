@@ -87,7 +87,7 @@ pub fn run(arguments: ExecArguments) -> anyhow::Result<ExitCode> {
             order: &order,
             form,
         };
-        session.run(Outputs::standard(), &mut interrupts).await
+        session.run(Outputs::spooled(), &mut interrupts).await
     })?;
     Ok(ExitCode::from(ended.conclude(&order)))
 }

@@ -44,6 +44,11 @@ pub fn run(arguments: GatewayArguments) -> anyhow::Result<ExitCode> {
         .as_deref()
         .map(StateDir::open)
         .transpose()?;
+    if let Some(state) = &state {
+        // What cannot be read stops the start, not every later attempt to connect.
+        state.load_identity()?;
+        state.load_trust()?;
+    }
     let daemon = assemble(&configuration, state.as_ref())?;
     let serving = runtime::start().context("cannot start the runtime")?;
     serving.block_on(async {
@@ -55,7 +60,9 @@ pub fn run(arguments: GatewayArguments) -> anyhow::Result<ExitCode> {
                 outbound::serve(&daemon, state, identity, &outbound).await;
             }
             // The lock of a state directory is held until the end.
-            (_, _state) => stdio::serve(&daemon, goblin_link::stdio::input(), goblin_link::stdio::output()).await,
+            (_, _state) => stdio::serve(&daemon, goblin_link::stdio::input(), goblin_link::stdio::output())
+                .await
+                .context("the standard streams failed")?,
         }
         housekeeping.abort();
         anyhow::Ok(())
@@ -89,7 +96,7 @@ fn assemble(configuration: &Configuration, state: Option<&StateDir>) -> anyhow::
         warn!(
             operations = unfinished.len(),
             processes = ended,
-            "a previous daemon ended in mid-operation; what it left running was ended"
+            "a previous daemon ended in mid-operation; the processes that could still be recognised were ended"
         );
     }
     let directory = std::env::current_dir().context("the working directory is gone")?;
@@ -98,8 +105,9 @@ fn assemble(configuration: &Configuration, state: Option<&StateDir>) -> anyhow::
         temporary_notes: state.map(StateDir::temporary_notes),
         ..FilesOptions::new(directory.clone())
     });
-    for path in files.recover() {
-        info!(path = %path.display(), "removed a temporary file of a previous daemon");
+    let removed = files.recover().len();
+    if removed > 0 {
+        info!(files = removed, "removed temporary files of a previous daemon");
     }
     Ok(Daemon::new(Parts {
         version: VERSION.to_owned(),
@@ -112,14 +120,32 @@ fn assemble(configuration: &Configuration, state: Option<&StateDir>) -> anyhow::
     }))
 }
 
-/// Stops the daemon cleanly on the signals that ask for it.
+/// Stops the daemon cleanly on the signals that ask for it. Others that would end it at once, and leave commands behind,
+/// do nothing.
 fn stop_on_signals(daemon: &Daemon) -> anyhow::Result<()> {
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+    let asking = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+    ];
+    let idle = [
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+        SignalKind::alarm(),
+    ];
+    for (kind, stops) in asking
+        .map(|kind| (kind, true))
+        .into_iter()
+        .chain(idle.map(|kind| (kind, false)))
+    {
         let mut signals = signal(kind).context("cannot watch for signals")?;
         let daemon = daemon.clone();
         tokio::spawn(async move {
-            if signals.recv().await.is_some() {
-                daemon.stop();
+            while signals.recv().await.is_some() {
+                if stops {
+                    daemon.stop();
+                }
             }
         });
     }

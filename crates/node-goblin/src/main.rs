@@ -7,10 +7,12 @@ mod arguments;
 mod cancel;
 mod clock;
 mod controller;
+mod documents;
 mod exec;
 mod files;
 mod gateway;
 mod gateways;
+mod host;
 mod ids;
 mod interrupts;
 mod logging;
@@ -19,6 +21,7 @@ mod pairings;
 mod place;
 mod quickstart;
 mod runtime;
+mod service;
 mod shell;
 mod terminal;
 mod units;
@@ -31,6 +34,21 @@ use terminal::OutputError;
 
 /// What a command ends with whose output was closed: 128 and the number of SIGPIPE, as if that had ended it.
 const OUTPUT_CLOSED: u8 = 141;
+
+/// An error with its causes, each said once: some errors tell their cause themselves.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.is_empty() && text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text += ": ";
+        }
+        text += &cause;
+    }
+    text
+}
 
 fn main() -> ExitCode {
     let words = arguments::with_second_name(std::env::args_os().collect());
@@ -60,6 +78,8 @@ fn main() -> ExitCode {
         Command::Gateways(options) => gateways::run(options),
         Command::Pairings(options) => pairings::run(options),
         Command::Cancel(options) => cancel::run(options),
+        Command::Documents(options) => documents::run(&options),
+        Command::Host(command) => host::run(command),
     };
     result.unwrap_or_else(|error| {
         if let Some(OutputError::Closed) = error.downcast_ref() {
@@ -68,7 +88,24 @@ fn main() -> ExitCode {
         if let Some(Stopped(interrupt)) = error.downcast_ref() {
             return ExitCode::from(interrupt.exit_code());
         }
-        terminal::fail(format_args!("{error:#}"));
+        terminal::fail(sentence(&error));
         ExitCode::from(failure)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = std::io::Error::other("no such name");
+        let told = goblin_controller::ControllerError::Bind {
+            address: "x:1".to_owned(),
+            source: cause,
+        };
+        let error = anyhow::Error::from(told).context("the start failed");
+        assert_eq!(sentence(&error), "the start failed: cannot listen on x:1: no such name");
+        assert_eq!(sentence(&anyhow::anyhow!("alone")), "alone");
+    }
 }

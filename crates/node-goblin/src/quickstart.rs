@@ -178,6 +178,8 @@ async fn tell(
         &text(&controller_dir)?,
         "--listen",
         "127.0.0.1:0",
+        "--http",
+        "off",
     ]
     .map(str::to_owned);
     show_command(&program, &words)?;
@@ -282,8 +284,12 @@ async fn tell(
             order: &order,
             form: Form::Output,
         };
-        let ended = session.run(Outputs::standard(), interrupts).await?;
+        let ended = session.run(Outputs::spooled(), interrupts).await?;
         code = ended.conclude(&order);
+        // Who asked the command to end meant all of it.
+        if let Some(interrupt) = ended.asked {
+            return Err(Stopped(interrupt).into());
+        }
         let style = if code == 0 { GOOD } else { BAD };
         // A terminal has the summary already.
         if terminal::watched() {

@@ -1,5 +1,6 @@
 //! The asynchronous runtime, and what the process asks of the system once.
 
+use crate::service::Manager;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use tokio::runtime::{Builder, Runtime};
@@ -8,8 +9,18 @@ use tokio::runtime::{Builder, Runtime};
 const FEWEST_WORKERS: usize = 2;
 const MOST_WORKERS: usize = 8;
 
-/// A multi-threaded runtime for a machine of this size.
+/// Starts the runtime of a program that serves. What it needs has been opened by then, so the service manager, where
+/// there is one, hears that it is ready.
 pub fn start() -> io::Result<Runtime> {
+    let runtime = build()?;
+    if let Some(manager) = Manager::of_this_process() {
+        manager.attend(runtime.handle());
+    }
+    Ok(runtime)
+}
+
+/// A multi-threaded runtime for a machine of this size.
+pub fn build() -> io::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(FEWEST_WORKERS, usize::from);
     Builder::new_multi_thread()
         .worker_threads(cores.clamp(FEWEST_WORKERS, MOST_WORKERS))

@@ -235,3 +235,27 @@ async fn an_end_that_cannot_be_written_leaves_the_record_unresolved_and_the_answ
     assert!(dispatch.collect().await.unwrap().answer().is_ok());
     assert_eq!(fixture.record("op-1").await.unwrap().state, OperationState::Dispatching);
 }
+
+#[tokio::test]
+async fn an_answer_about_another_operation_says_nothing_of_either() {
+    let fixture = Fixture::new().await;
+    let host = Host::new("worker");
+    let mut gateway = fixture.ready(&host).await;
+    let other = fixture.dispatch(&host, "other").await;
+    let other_request = gateway.request("process.exec").await;
+    let mut live = fixture.dispatch(&host, "op").await;
+    let request = gateway.request("process.exec").await;
+    gateway.answer(&request, result("other", evidence(0))).await;
+    live.next().await.unwrap().unwrap();
+    assert_eq!(
+        activity(&fixture, "op").terminal_outcome.as_deref(),
+        Some("gateway_operation_id_mismatch")
+    );
+    assert_eq!(activity(&fixture, "other").state, ActivityState::Dispatching);
+    gateway.answer(&other_request, result("other", evidence(0))).await;
+    assert!(other.collect().await.is_ok());
+    assert_eq!(
+        activity(&fixture, "other").terminal_outcome.as_deref(),
+        Some("completed")
+    );
+}

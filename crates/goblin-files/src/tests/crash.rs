@@ -143,3 +143,18 @@ fn recovery_removes_only_what_is_ours() {
     );
     assert_eq!(place.files.recover(), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn a_folder_of_notes_that_root_makes_belongs_to_the_owner_of_the_state() {
+    use std::os::unix::fs::MetadataExt;
+    if !is_root() {
+        return;
+    }
+    let place = Place::with("mkdir .state; chown 65534:65534 .state");
+    place.write("f", "x");
+    let metadata = place.join(".state/temporary").metadata().unwrap();
+    assert_eq!(
+        (metadata.uid(), metadata.gid(), metadata.mode() & 0o777),
+        (65_534, 65_534, 0o700)
+    );
+}

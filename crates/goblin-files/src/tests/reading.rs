@@ -490,3 +490,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn base64_pages_of_the_default_length_join_as_text() {
+    use base64::Engine as _;
+    let place = Place::new();
+    let content: Vec<u8> = (0..1_200_000_u32).map(|number| (number % 251) as u8).collect();
+    std::fs::write(place.join("f"), &content).unwrap();
+    let (mut text, mut next) = (String::new(), json!(0));
+    while next != Value::Null {
+        let page = place.ok(
+            "files_read",
+            json!({"filePath": "f", "encoding": "base64", "offsetBytes": next}),
+        );
+        text.push_str(page["content"].as_str().unwrap());
+        next = page["nextOffsetBytes"].clone();
+    }
+    assert_eq!(base64::engine::general_purpose::STANDARD.decode(text).unwrap(), content);
+}

@@ -3,6 +3,7 @@
 
 use super::{agent_id, gateway_id};
 use crate::answer::{Answer, Failure};
+use crate::auth::about;
 use crate::body;
 use crate::query::Parameters;
 use axum::body::Body;
@@ -172,7 +173,10 @@ pub(super) async fn cancel(
 
 fn operation_id(body: &mut Map<String, Value>) -> Result<String, Failure> {
     match body.remove("operationId") {
-        Some(Value::String(id)) => Ok(id),
+        Some(Value::String(id)) => {
+            about(&id);
+            Ok(id)
+        }
         _ => Err(Failure::invalid("operation_id_invalid")),
     }
 }

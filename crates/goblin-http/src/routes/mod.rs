@@ -10,6 +10,7 @@ mod operations;
 mod pairings;
 mod table;
 mod targets;
+mod tokens;
 mod trust;
 
 pub(crate) use gateways::snapshot;
@@ -17,19 +18,21 @@ pub(crate) use operations::activity;
 pub(crate) use pairings::listing;
 
 use crate::answer::{Answer, Failure};
-use crate::body::BODY_MAX;
+use crate::auth::{Door, enter};
+use crate::body::{BODY_MAX, BodyWithin};
 use crate::events::Hub;
-use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Request};
 use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use goblin_controller::Controller;
 use std::panic::AssertUnwindSafe;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 use tracing::error;
 
 /// What the handlers share.
@@ -52,7 +55,12 @@ impl FromRef<App> for Hub {
 }
 
 /// The document does not depend on the controller.
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| table::routes().into_description().into_document());
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+    let all = table::routes()
+        .into_description()
+        .and(table::doors().into_description());
+    all.into_document()
+});
 
 /// The API over a controller. It lets everybody in: identity is a matter of the door in front of it.
 pub fn router(controller: Controller) -> Router {
@@ -63,6 +71,19 @@ pub fn router(controller: Controller) -> Router {
         .fallback(async || Failure::not_found())
         .method_not_allowed_fallback(async || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"))
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn(contain_panics))
+}
+
+/// The API, tokens and logins included, behind the door that decides who may call what.
+pub(crate) fn guarded(controller: Controller, door: Arc<Door>, body_within: Duration) -> Router {
+    table::doors()
+        .into_router()
+        .method_not_allowed_fallback(async || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(door.clone())
+        .merge(router(controller))
+        .layer(Extension(BodyWithin(body_within)))
+        .layer(from_fn_with_state(door, enter))
         .layer(from_fn(contain_panics))
 }
 

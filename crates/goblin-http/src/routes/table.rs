@@ -1,22 +1,26 @@
 //! Every route with its handler and its description.
 
 use super::{
-    App, agents, controller, dispatch, document, events, gateways, metrics, operations, pairings, targets, trust,
+    App, agents, controller, dispatch, document, events, gateways, metrics, operations, pairings, targets, tokens,
+    trust,
 };
+use crate::auth::Door;
 use crate::openapi::{Doc, Refusals, Routes, STORE, STORED};
 use goblin_api::events::{
     GATEWAY, GatewayEvent, OPERATION, OperationEvent, PAIRING, PairingEvent, RESET, ResetEvent, SNAPSHOT, SnapshotEvent,
 };
 use goblin_api::routes::{
-    AGENT, AGENT_FILESYSTEM, AGENT_PROCESSES, AGENTS, HEALTHZ, METRICS, OPENAPI, PREFIX, template,
+    AGENT, AGENT_FILESYSTEM, AGENT_PROCESSES, AGENTS, HEALTHZ, LOGIN, LOGOUT, METRICS, OPENAPI, PREFIX, TOKEN, TOKENS,
+    template,
 };
 use goblin_api::{
     AgentAnswer, AgentChange, AgentRequest, AgentsAnswer, ApproveRequest, ControllerAnswer, ControllerChange,
-    ControllerRequest, DispatchAnswer, DispatchErrorLine, Done, EnrolRequest, FileRequest, GatewaysAnswer,
-    HealthAnswer, Nothing, OperationAnswer, OperationsAnswer, PairingAnswer, PairingsAnswer, ProcessRequest,
-    ResolveAnswer, ResolveRequest, TargetAnswer, TargetRequest, TargetsAnswer, TlsAnswer, TlsRequest, TrustAnswer,
-    TrustListing,
+    ControllerRequest, CreateToken, CreatedToken, DispatchAnswer, DispatchErrorLine, Done, EnrolRequest, FileRequest,
+    GatewaysAnswer, HealthAnswer, LoginAnswer, LoginRequest, LogoutAnswer, Nothing, OperationAnswer, OperationsAnswer,
+    PairingAnswer, PairingsAnswer, ProcessRequest, ResolveAnswer, ResolveRequest, RevokedToken, TargetAnswer,
+    TargetRequest, TargetsAnswer, TlsAnswer, TlsRequest, TokensAnswer, TrustAnswer, TrustListing,
 };
+use std::sync::Arc;
 
 /// A gateway's or a target's id.
 const TARGET_ID: Refusals = &[(400, &["target_id_invalid"])];
@@ -112,6 +116,58 @@ pub(super) fn routes() -> Routes<App> {
         );
     let routes = listener(operators(routes, &below), &below);
     agents_of(operations_of(routes, &below))
+}
+
+/// Those about who may call.
+pub(super) fn doors() -> Routes<Arc<Door>> {
+    Routes::new()
+        .post(
+            LOGIN,
+            tokens::log_in,
+            Doc::open("Begins a browser session")
+                .body::<LoginRequest>()
+                .answers::<LoginAnswer>()
+                .refuses(&[
+                    (401, &["unauthorized"]),
+                    (403, &["host_forbidden", "origin_forbidden"]),
+                    (429, &["rate_limited"]),
+                ]),
+        )
+        .post(
+            LOGOUT,
+            tokens::log_out,
+            Doc::of("Ends a browser session").answers::<LogoutAnswer>(),
+        )
+        .get(
+            TOKENS,
+            tokens::list,
+            Doc::of("Lists the tokens").answers::<TokensAnswer>(),
+        )
+        .post(
+            TOKENS,
+            tokens::create,
+            Doc::of("Makes a token; its secret is told once")
+                .body::<CreateToken>()
+                .creates::<CreatedToken>()
+                .refuses(&[
+                    (
+                        400,
+                        &["token_name_invalid", "token_scope_invalid", "token_expiry_invalid"],
+                    ),
+                    (409, &["token_limit_reached"]),
+                ])
+                .refuses(STORED)
+                .refuses(STORE),
+        )
+        .delete(
+            TOKEN,
+            tokens::revoke,
+            Doc::of("Revokes a token at once")
+                .answers::<RevokedToken>()
+                .refuses(&[(404, &["not_found"])])
+                .refuses(STORED)
+                .refuses(STORE),
+        )
 }
 
 fn operators(routes: Routes<App>, below: &impl Fn(&str) -> String) -> Routes<App> {

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, document};
 use bytes::Bytes;
-use goblin_api::routes::{HEALTHZ, PREFIX};
+use goblin_api::routes::{HEALTHZ, PREFIX, TOKENS};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -70,13 +70,23 @@ impl Client {
 
     /// Sends JSON, or nothing for null; gives status and answer, which must be as documented.
     pub(super) async fn json(&mut self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        self.at_root(method, &at(path), body).await
+    }
+
+    /// The tokens that there are.
+    pub(super) async fn tokens(&mut self) -> Vec<Value> {
+        let (_, answer) = self.at_root(Method::GET, TOKENS, &Value::Null).await;
+        answer["tokens"].as_array().unwrap().clone()
+    }
+
+    /// As [`Client::json`], with a whole path.
+    pub(super) async fn at_root(&mut self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
         let (headers, body) = match body {
             Value::Null => (vec![], String::new()),
             body => (vec![("content-type", "application/json")], body.to_string()),
         };
-        let path = at(path);
-        let (status, answer) = answer(self.send_at(method.clone(), &path, &headers, body).await).await;
-        document::check(&method, &path, status, &answer);
+        let (status, answer) = answer(self.send_at(method.clone(), path, &headers, body).await).await;
+        document::check(&method, path, status, &answer);
         (status, answer)
     }
 

@@ -234,6 +234,7 @@ async fn slow_clients_are_not_waited_for() {
         head: brief,
         body: brief,
         finish: brief,
+        ..Patience::default()
     })
     .await;
     // A head that never ends.

@@ -1,9 +1,9 @@
 //! The socket as a file, and how serving ends.
 
 use super::{Fixture, PATIENCE, exec};
+use crate::ReachablePath;
 use crate::server::Patience;
 use crate::socket::bind_private;
-use crate::{ReachablePath, serve_unix};
 use hyper::StatusCode;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -30,17 +30,17 @@ async fn a_stale_socket_is_replaced_and_anything_else_is_left_alone() {
     let path = directory.path().join("controller.sock");
     drop(bind_private(&path).unwrap());
     assert!(path.exists(), "a socket outlives whoever bound it");
-    let server = serve_unix(fixture.controller.clone(), &path).unwrap();
+    let server = fixture.another(&path).await.unwrap();
     assert!(UnixStream::connect(&path).await.is_ok());
     server.close().await;
 
     std::fs::write(&path, "precious").unwrap();
-    let error = serve_unix(fixture.controller.clone(), &path).err().unwrap();
+    let error = fixture.another(&path).await.err().unwrap();
     assert_eq!(error.code(), "controller_socket_failed");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-    assert!(serve_unix(fixture.controller.clone(), &path).is_err());
+    assert!(fixture.another(&path).await.is_err());
 }
 
 #[tokio::test]
@@ -53,17 +53,17 @@ async fn a_long_path_serves_and_is_reached_all_the_same() {
     }
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("controller.sock");
-    let server = serve_unix(fixture.controller.clone(), &path).unwrap();
+    let server = fixture.another(&path).await.unwrap();
     let reachable = ReachablePath::of(&path).unwrap();
     assert!(UnixStream::connect(reachable.path()).await.is_ok());
     server.close().await;
     assert!(!path.exists());
 
     let nameless = directory.join("n".repeat(120));
-    let error = serve_unix(fixture.controller.clone(), &nameless).err().unwrap();
+    let error = fixture.another(&nameless).await.err().unwrap();
     assert!(error.to_string().contains("--state-dir"), "{error}");
     let absent = directory.join("absent/controller.sock");
-    assert!(serve_unix(fixture.controller.clone(), &absent).is_err());
+    assert!(fixture.another(&absent).await.is_err());
 }
 
 #[tokio::test]

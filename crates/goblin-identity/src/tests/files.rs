@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use super::{Scratch, as_ordinary_user, mode, set_mode};
 use crate::IdentityError;
-use crate::private_file::{MAX_FILE, Privacy, PrivateDirectory};
+use crate::private_file::{MAX_FILE, Privacy, PrivateDirectory, read_secret};
 
 fn files(scratch: &Scratch) -> PrivateDirectory {
     PrivateDirectory::open_existing(&scratch.state()).unwrap()
@@ -144,4 +144,59 @@ fn a_directory_replaced_under_way_redirects_nothing() {
     files.write("file", b"secret").unwrap();
     assert!(scratch.names().is_empty());
     assert_eq!(fs::read_to_string(moved.join("file")).unwrap(), "secret");
+}
+
+#[test]
+fn a_secret_given_by_path_must_be_a_private_file() {
+    let scratch = Scratch::new();
+    let path = scratch.file("key.pem");
+    fs::write(&path, "a key\n").unwrap();
+    for good in [0o600, 0o400, 0o700] {
+        set_mode(&path, good);
+        assert_eq!(read_secret(&path).unwrap().as_str(), "a key\n");
+    }
+    let link = scratch.file("link");
+    symlink(&path, &link).unwrap();
+    assert_eq!(read_secret(&link).unwrap().as_str(), "a key\n");
+    for bad in [0o644, 0o604, 0o602, 0o620, 0o460, 0o601, 0o610, 0o666] {
+        set_mode(&path, bad);
+        let error = read_secret(&path).unwrap_err();
+        assert_eq!(error.code(), "state_file_exposed", "{bad:o}");
+        let text = error.to_string();
+        assert!(text.contains("key.pem") && text.contains("chmod 600"), "{text}");
+        assert!(read_secret(&link).is_err());
+    }
+    // Readable by the group: only as root hands credentials to a service.
+    set_mode(&path, 0o440);
+    let owner = fs::metadata(&path).unwrap().uid();
+    assert_eq!(read_secret(&path).is_ok(), owner == 0);
+    if owner == 0 {
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        assert_eq!(read_secret(&path).unwrap_err().code(), "state_file_exposed");
+    }
+}
+
+#[test]
+fn what_is_no_readable_text_file_is_no_secret() {
+    let scratch = Scratch::new();
+    let pipe = scratch.file("pipe");
+    let private = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, private, 0).unwrap();
+    assert_eq!(read_secret(&pipe).unwrap_err().code(), "state_file_not_regular");
+    assert_eq!(
+        read_secret(&scratch.state()).unwrap_err().code(),
+        "state_file_not_regular"
+    );
+    assert_eq!(
+        read_secret(&scratch.file("none")).unwrap_err().code(),
+        "state_directory_io"
+    );
+    for content in [vec![0xff, 0xfe], vec![b'x'; MAX_FILE as usize + 1]] {
+        fs::write(scratch.file("bad"), content).unwrap();
+        set_mode(&scratch.file("bad"), 0o600);
+        assert_eq!(
+            read_secret(&scratch.file("bad")).unwrap_err().code(),
+            "state_file_invalid"
+        );
+    }
 }

@@ -232,3 +232,44 @@ fn unpairing_a_fresh_directory_makes_tokens_inert() {
     assert!(state.load_identity().unwrap().is_none());
     assert_eq!(told(&state.credential(token("token")).unwrap()), "none");
 }
+
+#[test]
+fn a_check_at_the_start_names_the_broken_file_and_unpairing_still_removes_it() {
+    let cases = [
+        ("controller-trust.json", "{\"version\":1", "cut off"),
+        (
+            "controller-trust.json",
+            r#"{"version":2,"controllerId":"c","secret":"s3cret","enrolledAt":"x"}"#,
+            "version is not 1",
+        ),
+        (
+            "controller-trust.json",
+            r#"{"version":1,"controllerId":"c","secret":"s3cret"}"#,
+            "enrolledAt",
+        ),
+        ("controller-trust.json", "", "empty"),
+        ("node-identity.json", r#"{"version":2}"#, "version is not 1"),
+        ("node-identity.json", "[]", "no JSON object"),
+    ];
+    for (name, content, reason) in cases {
+        let scratch = Scratch::new();
+        scratch.open().check().unwrap();
+        scratch.put(name, content);
+        let state = scratch.open();
+        let error = state.check().unwrap_err();
+        assert_eq!(error.code(), "state_file_invalid");
+        let text = error.to_string();
+        assert!(text.contains(name) && text.contains(reason), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+        assert_eq!(scratch.get(name), content);
+        if name == "controller-trust.json" {
+            state.unpair(NOW).unwrap();
+            state.check().unwrap();
+        }
+    }
+    let scratch = Scratch::new();
+    let state = scratch.open();
+    state.load_or_create_identity(NOW).map(|_| ()).unwrap();
+    state.store_trust("c", &"s".into(), NOW).unwrap();
+    state.check().unwrap();
+}

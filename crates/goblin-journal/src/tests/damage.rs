@@ -224,31 +224,6 @@ fn a_corrupt_snapshot_is_set_aside_and_what_can_be_read_of_it_stays() {
 }
 
 #[test]
-fn what_is_no_file_at_all_is_set_aside() {
-    for name in ["operations.json", "operations.log.7"] {
-        for pipe in [false, true] {
-            let place = Place::new();
-            let path = place.folder.path().join(name);
-            if pipe {
-                let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-                rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-            } else {
-                fs::create_dir(&path).unwrap();
-                fs::write(path.join("inside"), "x").unwrap();
-            }
-            let opened = place.open_all(T0);
-            assert_eq!(opened.notices.len(), 1);
-            assert_eq!(set_aside(&place, name).len(), 1);
-            run(&opened.journal, "new", T0);
-            opened.journal.close(T0).unwrap();
-            drop(opened);
-            assert!(place.snapshot().is_file());
-            assert_eq!(look(&place.open_all(T0).journal, "new", T0), completed("new"));
-        }
-    }
-}
-
-#[test]
 fn files_of_other_names_are_left_alone() {
     let place = Place::new();
     let names = [
@@ -275,7 +250,7 @@ fn a_fold_that_was_cut_off_before_it_deleted_the_log_changes_nothing() {
     let log = fs::read(&path).unwrap();
     place.open(T0).close(T0).unwrap();
     fs::write(&path, &log).unwrap();
-    fs::write(place.folder.path().join("operations.json.new"), "half a draft").unwrap();
+    fs::write(place.folder.path().join("operations.log.new"), "half a draft").unwrap();
     let opened = place.open_all(T0);
     assert_eq!(opened.unfinished, []);
     opened.journal.close(T0).unwrap();

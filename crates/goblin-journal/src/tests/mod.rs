@@ -6,6 +6,7 @@ mod damage;
 mod faults;
 mod kill;
 mod model;
+mod places;
 mod replay;
 
 use std::fs;

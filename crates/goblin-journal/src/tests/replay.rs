@@ -168,19 +168,19 @@ fn an_unknown_operation_that_is_run_again_after_its_window_is_completed_as_ever(
 }
 
 #[test]
-fn an_explicit_file_has_its_log_beside_it_under_its_own_stem() {
+fn an_explicit_file_has_its_log_beside_it_under_its_own_name() {
     let mut place = Place::new();
     place.options.file = Some(place.folder.path().join("other.name.json"));
     let journal = place.open(T0);
     run(&journal, "a", T0);
     assert!(
-        place.names().contains(&"other.name.log.000001".to_owned()),
+        place.names().contains(&"other.name.json.log.000001".to_owned()),
         "{:?}",
         place.names()
     );
     journal.close(T0).unwrap();
     drop(journal);
-    assert_eq!(place.names(), ["other.name.json", "other.name.log.lock"]);
+    assert_eq!(place.names(), ["other.name.json", "other.name.json.log.lock"]);
     assert_eq!(look(&place.open(T0), "a", T0), completed("a"));
 }
 
@@ -238,4 +238,31 @@ fn threads_share_it() {
             assert_eq!(look(&journal, &id, T0), completed(&id));
         }
     }
+}
+
+/// The snapshot of a first life holds an old outcome; the same id completes again within the same millisecond after the
+/// old one was evicted, and the segment that tells of the eviction is dropped.
+#[test]
+fn a_later_outcome_wins_over_the_snapshot_even_within_a_millisecond() {
+    let mut place = Place::new();
+    place.options.capacity = 2;
+    let journal = place.open(T0);
+    journal.complete("a", &digest("a"), "\"first\"", T0).unwrap();
+    journal.close(T0).unwrap();
+    drop(journal);
+    let journal = place.open(T0);
+    for id in ["b", "c"] {
+        run(&journal, id, T0);
+    }
+    assert_eq!(look(&journal, "a", T0), Lookup::Free);
+    journal.complete("a", &digest("a"), "\"later\"", T0).unwrap();
+    drop(journal);
+    // What the background leaves when a segment is dead: only the end of the log.
+    let path = place.folder.path().join("operations.log.000001");
+    let log = fs::read_to_string(&path).unwrap();
+    fs::write(&path, log.lines().last().map(|line| format!("{line}\n")).unwrap()).unwrap();
+    let expected = Lookup::Completed {
+        outcome: "\"later\"".into(),
+    };
+    assert_eq!(look(&place.open(T0), "a", T0), expected);
 }

@@ -4,10 +4,12 @@
 mod operations;
 mod secrets;
 mod settings;
+mod tokens;
 
 pub use operations::operations_suite;
 pub use secrets::secrets_suite;
 pub use settings::settings_suite;
+pub use tokens::tokens_suite;
 
 /// Names that are legal and awkward: quoting, wildcards, case, paths, other scripts, great length.
 fn awkward_names() -> Vec<String> {

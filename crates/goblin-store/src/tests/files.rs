@@ -118,10 +118,12 @@ async fn a_wide_database_is_narrowed_and_a_wide_directory_refused() {
     open(scratch.path()).await.close().await;
     assert_eq!(mode(&database), 0o600);
 
-    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let error = refusal(scratch.path(), None).await;
-    assert_eq!(error.code(), "state_directory_exposed");
-    assert!(error.to_string().contains("chmod o-w"), "{error}");
+    for mode in [0o777, 0o770] {
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let error = refusal(scratch.path(), None).await;
+        assert_eq!(error.code(), "state_directory_exposed");
+        assert!(error.to_string().contains("chmod go-w"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Versions: forward, newer, foreign, and a migration that fails.
 
-use goblin_ports::Settings;
+use goblin_ports::{Settings, Tokens};
 use serde_json::json;
 use sqlx::{Connection, Row};
 
@@ -26,7 +26,7 @@ async fn a_newer_store_is_refused_and_left_alone() {
     open(scratch.path()).await.close().await;
     let mut session = connect(scratch.path()).await;
     session
-        .statement("UPDATE meta SET value = '2' WHERE name = 'schema_version'")
+        .statement("UPDATE meta SET value = value + 1 WHERE name = 'schema_version'")
         .await
         .unwrap();
     session.connection.close().await.unwrap();
@@ -34,7 +34,8 @@ async fn a_newer_store_is_refused_and_left_alone() {
     let error = refusal(scratch.path(), None).await;
     assert_eq!(error.code(), "store_newer_version");
     assert!(
-        error.to_string().contains("version 2") && error.to_string().contains("up to 1"),
+        error.to_string().contains(&format!("version {}", MIGRATIONS.len() + 1))
+            && error.to_string().contains(&format!("up to {}", MIGRATIONS.len())),
         "{error}"
     );
     assert_eq!(std::fs::read(scratch.path().join("controller.db")).unwrap(), before);
@@ -77,28 +78,27 @@ async fn a_migration_goes_forward_wholly_or_not_at_all() {
     store.close().await;
     let sealer = sealer(scratch.path());
 
-    let broken: &[&[&str]] = &[
-        MIGRATIONS[0],
-        &["CREATE TABLE later (x TEXT)", "CREATE TABLE settings (x TEXT)"],
-    ];
+    let known = MIGRATIONS.len();
+    let broken: &[&'static str] = &["CREATE TABLE later (x TEXT)", "CREATE TABLE settings (x TEXT)"];
+    let broken = [MIGRATIONS, &[broken]].concat();
     let mut session = connect(scratch.path()).await;
-    migrate(&mut session, 1, broken, &sealer, NOW).await.unwrap_err();
+    migrate(&mut session, known, &broken, &sealer, NOW).await.unwrap_err();
     drop(session);
     open(scratch.path()).await.close().await;
 
-    let good: &[&[&str]] = &[
-        MIGRATIONS[0],
+    let good: &[&[&'static str]] = &[
         &["ALTER TABLE settings ADD COLUMN x TEXT"],
         &["UPDATE settings SET x = 'y'"],
     ];
+    let good = [MIGRATIONS, good].concat();
     let mut session = connect(scratch.path()).await;
     assert_eq!(
-        version(&mut session, 3).await.unwrap(),
-        1,
+        version(&mut session, good.len()).await.unwrap(),
+        known,
         "the broken one left nothing"
     );
-    migrate(&mut session, 1, good, &sealer, NOW).await.unwrap();
-    assert_eq!(version(&mut session, 3).await.unwrap(), 3);
+    migrate(&mut session, known, &good, &sealer, NOW).await.unwrap();
+    assert_eq!(version(&mut session, good.len()).await.unwrap(), good.len());
     let row = sqlx::query("SELECT value, x FROM settings")
         .fetch_one(&mut session.connection)
         .await
@@ -106,4 +106,23 @@ async fn a_migration_goes_forward_wholly_or_not_at_all() {
     assert_eq!((row.get::<&str, _>(0), row.get::<&str, _>(1)), ("1", "y"));
     session.connection.close().await.unwrap();
     assert_eq!(refusal(scratch.path(), None).await.code(), "store_newer_version");
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_version_keeps_its_records_and_gains_tokens() {
+    let scratch = scratch();
+    open(scratch.path()).await.close().await;
+    let sealer = sealer(scratch.path());
+    std::fs::remove_file(scratch.path().join("controller.db")).unwrap();
+    std::fs::write(scratch.path().join("controller.db"), "").unwrap();
+    let mut session = connect(scratch.path()).await;
+    migrate(&mut session, 0, &MIGRATIONS[..1], &sealer, NOW).await.unwrap();
+    session
+        .statement("INSERT INTO settings (name, value) VALUES ('a', '1')")
+        .await
+        .unwrap();
+    session.connection.close().await.unwrap();
+    let store = open(scratch.path()).await;
+    assert_eq!(Settings::get(&store, "a").await, Ok(Some(json!(1))));
+    assert_eq!(store.all().await, Ok(Vec::new()));
 }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use goblin_ports::{Operations, Secrets, Settings, conformance};
+use goblin_ports::{Operations, Secrets, Settings, Tokens, conformance};
 
 use super::*;
 
@@ -45,4 +45,10 @@ async fn secrets() {
 async fn operations() {
     let fresh = Fresh::new();
     conformance::operations_suite(|| async { fresh.store().await as Arc<dyn Operations> }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens() {
+    let fresh = Fresh::new();
+    conformance::tokens_suite(|| async { fresh.store().await as Arc<dyn Tokens> }).await;
 }

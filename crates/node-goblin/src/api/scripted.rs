@@ -12,6 +12,9 @@ use tokio::sync::mpsc;
 /// Head of a line by line answer that ends with the connection.
 pub const NDJSON_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\nconnection: close\r\n\r\n";
 
+/// Stands in an answer for the operation id of the request, when that is as long.
+pub const ASKED_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
+
 /// What one connection is answered, piece by piece.
 pub type Pieces = Vec<Vec<u8>>;
 
@@ -90,8 +93,14 @@ impl Controller {
                             return;
                         }
                     };
+                    let asked = operation_id(&request.body);
                     seen.lock().unwrap().push(request);
                     while let Some(piece) = pieces.recv().await {
+                        let piece = match (&asked, String::from_utf8(piece)) {
+                            (Some(asked), Ok(text)) => text.replace(ASKED_OPERATION, asked).into_bytes(),
+                            (None, Ok(text)) => text.into_bytes(),
+                            (_, Err(bytes)) => bytes.into_bytes(),
+                        };
                         // A client that has seen enough goes away.
                         if stream.write_all(&piece).await.is_err() {
                             return;
@@ -128,6 +137,12 @@ fn finished(pieces: Pieces) -> Live {
         sender.send(piece).unwrap();
     }
     answer
+}
+
+fn operation_id(body: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    let id = body["operationId"].as_str()?;
+    (id.len() == ASKED_OPERATION.len()).then(|| id.to_owned())
 }
 
 fn whole_request(bytes: &[u8]) -> Option<Received> {

@@ -44,10 +44,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Reads the final answer.
-    pub fn of(collected: &Collected) -> Self {
+    /// Reads the final answer about an operation.
+    pub fn of(collected: &Collected, operation_id: &str) -> Self {
         let read = collected
-            .result()
+            .result_of(operation_id)
             .and_then(|result| Ok((collected.evidence()?, result.replay)));
         match read {
             Ok((evidence, replay)) => Self::Ran {

@@ -208,7 +208,7 @@ impl Session<'_> {
             Body::Answer { .. } => {
                 let mut collected = Collected::default();
                 collected.add(envelope.clone());
-                return Some(Outcome::of(&collected));
+                return Some(Outcome::of(&collected, &self.order.request.operation_id));
             }
             Body::Closing(_) | Body::Other => {}
         }

@@ -89,7 +89,7 @@ impl Host {
         let response = Bytes::from(String::from(Box::<str>::from(answer.dispatch.response)));
         let mut collected = Collected::default();
         collected.add(Envelope::read(response).context("the gateway's answer is no part of the protocol")?);
-        match collected.result() {
+        match collected.result_of(&request.operation_id) {
             Ok(result) => Ok(String::from(Box::<str>::from(result.outcome))),
             Err(ClientError::Remote(error)) => bail!("{}: {}", self.gateway, explained_remote(&error)),
             Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! File commands against a controller of canned answers.
 
 use super::*;
-use crate::api::scripted::{Controller, Pieces, answer, live};
+use crate::api::scripted::{ASKED_OPERATION, Controller, Pieces, answer, live};
 use crate::interrupts::Interrupt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,7 +32,7 @@ impl Write for Sink {
 
 fn outcome(outcome: &Value) -> Pieces {
     let response = json!({"type": "response", "requestId": "r", "ok": true,
-        "result": {"operationId": "o", "replay": false, "outcome": outcome}});
+        "result": {"operationId": ASKED_OPERATION, "replay": false, "outcome": outcome}});
     answer(
         200,
         &json!({"ok": true, "operationId": "o", "dispatch": {"accepted": null, "response": response, "events": []}})
