@@ -53,17 +53,21 @@ pub struct ExecutionEnvironment {
     pub target_id: Option<String>,
     /// Absolute directory that the work begins in; required of a remote one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/", max_length = 4096)]
     pub workspace_root: Option<String>,
 }
 
 /// Body of POST `/api/agents`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"id": "builder", "name": "Builder"}))]
 pub struct AgentRequest {
     /// Its id: the grammar of gateway ids.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$")]
     pub id: String,
     /// Name for people; the id when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
     pub name: Option<String>,
     /// Where its work is carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,9 +77,11 @@ pub struct AgentRequest {
 /// Body of PATCH `/api/agents/:agentId`. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"executionEnvironment": {"kind": "local", "workspaceRoot": "/srv/work"}}))]
 pub struct AgentChange {
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
     pub name: Option<String>,
     /// Where its work is carried out from now on; JSON null takes the assignment away. Here the outer `None` leaves it.
     #[serde(default, with = "present", skip_serializing_if = "Option::is_none")]

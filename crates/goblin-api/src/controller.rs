@@ -67,12 +67,15 @@ pub struct TlsState {
 
 /// Body of PUT `/controller`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"enabled": true, "host": "127.0.0.1", "port": 7443}))]
 pub struct ControllerRequest {
     /// Whether the listener shall run.
     pub enabled: bool,
     /// Address or name to bind.
+    #[schema(min_length = 1, max_length = 255)]
     pub host: String,
     /// TCP port, 1 to 65535.
+    #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,
 }
 

@@ -34,8 +34,10 @@ impl fmt::Debug for ProtectedValues {
 /// Body of POST `/gateways/:gatewayId/processes`. Absent members take the gateway's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"operationId": "op-1", "executable": "/bin/echo", "args": ["hello"], "timeoutMs": 10000}))]
 pub struct ProcessRequest {
     /// Identifies the operation; keep it for a retry.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._:-]{0,255}$")]
     pub operation_id: String,
     /// A command line for the shell; excludes `executable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,20 +71,25 @@ pub struct ProcessRequest {
     pub protected_binding_metadata: Option<Map<String, Value>>,
     /// W3C trace context `{traceparent, tracestate?}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TraceContext>)]
     pub trace_context: Option<Map<String, Value>>,
     /// Run that the operation belongs to; recorded, not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1024)]
     pub parent_run_id: Option<String>,
     /// Tool call that the operation carries out; recorded, not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1024)]
     pub tool_call_id: Option<String>,
 }
 
 /// Body of POST `/gateways/:gatewayId/filesystem`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"operationId": "op-2", "tool": "list", "arguments": {"path": "/tmp"}}))]
 pub struct FileRequest {
     /// Identifies the operation; keep it for a retry.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._:-]{0,255}$")]
     pub operation_id: String,
     /// Name of the tool.
     pub tool: String,
@@ -91,13 +98,25 @@ pub struct FileRequest {
     pub arguments: Map<String, Value>,
     /// W3C trace context `{traceparent, tracestate?}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TraceContext>)]
     pub trace_context: Option<Map<String, Value>>,
     /// Run that the operation belongs to; recorded, not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1024)]
     pub parent_run_id: Option<String>,
     /// Tool call that the operation carries out; recorded, not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1024)]
     pub tool_call_id: Option<String>,
+}
+
+/// The form of a trace context; its values are checked by the rules of W3C Trace Context.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "a schema alone: what is sent is passed on as it is")]
+struct TraceContext {
+    #[schema(pattern = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
+    traceparent: String,
+    tracestate: Option<String>,
 }
 
 /// Answer of a gathered dispatch.

@@ -47,6 +47,17 @@ pub use trust::{EnrolRequest, TrustAnswer, TrustListing, TrustRecord};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Success;
 
+/// A body without members; those that are there are not looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+pub struct Nothing {}
+
+/// An answer that tells nothing more than success.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+pub struct Done {
+    /// Always true.
+    pub ok: Success,
+}
+
 impl serde::Serialize for Success {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bool(true)

@@ -91,8 +91,10 @@ pub struct OperationAnswer {
 
 /// Body of POST `/operations/:operationId/resolve`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"note": "the host was reinstalled"}))]
 pub struct ResolveRequest {
     /// Why the operation counts as closed; neither blank nor longer than 4096 bytes.
+    #[schema(min_length = 1, max_length = 4096)]
     pub note: String,
 }
 

@@ -5,6 +5,7 @@
 use crate::Success;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// What every token begins with, so that people and scanners recognise one.
 pub const TOKEN_PREFIX: &str = "ng_";
@@ -23,7 +24,7 @@ pub const TOKEN_EXPIRY_MAX_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 pub const TOKEN_NAME_MAX: usize = 255;
 
 /// What a token may do. Each scope includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Look at everything but tokens.
@@ -53,8 +54,9 @@ impl Scope {
 }
 
 /// Body of POST `/api/tokens`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"name": "ci", "scope": "execute", "expiresInSeconds": 86400}))]
 pub struct CreateToken {
     /// A name for people; need not be unique.
     pub name: String,
@@ -66,7 +68,7 @@ pub struct CreateToken {
 }
 
 /// What is known of a token. The token itself is not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenListing {
     /// Its id, for revoking it and in the audit log. No secret.
@@ -78,13 +80,14 @@ pub struct TokenListing {
     /// ISO 8601 time.
     pub created_at: String,
     /// ISO 8601 time; null for one that holds until it is revoked.
+    #[schema(required = true)]
     pub expires_at: Option<String>,
     /// True once `expiresAt` has passed.
     pub expired: bool,
 }
 
 /// Answer of GET `/api/tokens`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokensAnswer {
     /// Always true.
     pub ok: Success,
@@ -93,7 +96,7 @@ pub struct TokensAnswer {
 }
 
 /// Answer of POST `/api/tokens`, with status 201. Its `Debug` leaves the token out.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
     /// Always true.
     pub ok: Success,
@@ -112,7 +115,7 @@ impl fmt::Debug for CreatedToken {
 }
 
 /// Answer of DELETE `/api/tokens/:id`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RevokedToken {
     /// Always true.
     pub ok: Success,
@@ -121,7 +124,7 @@ pub struct RevokedToken {
 }
 
 /// Body of POST `/api/login`. Its `Debug` shows nothing.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LoginRequest {
     /// A token.
     pub token: String,
@@ -134,7 +137,7 @@ impl fmt::Debug for LoginRequest {
 }
 
 /// Answer of POST `/api/login`. The session is in its cookie.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginAnswer {
     /// Always true.
@@ -146,7 +149,7 @@ pub struct LoginAnswer {
 }
 
 /// Answer of POST `/api/logout`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogoutAnswer {
     /// Always true.
     pub ok: Success,

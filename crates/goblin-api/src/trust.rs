@@ -38,11 +38,14 @@ pub struct TrustRecord {
 /// Body of PUT `/gateway-trust/:gatewayId`. Its `Debug` leaves the secret out.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"secret": "a long random text"}))]
 pub struct EnrolRequest {
     /// The controller that the gateway will mean; `controller` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
     pub controller_id: Option<String>,
     /// The secret that both ends share.
+    #[schema(min_length = 1)]
     pub secret: String,
 }
 

@@ -1,7 +1,9 @@
 //! Activity: the last operations in memory, for people to look at. It must never hold parameters, paths, secrets or
 //! output, and nothing decides by it.
 
+use crate::changes::Changes;
 use crate::clock;
+use crate::metrics::Metrics;
 use goblin_ports::OperationKind;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,9 +67,21 @@ struct Records {
 
 /// The records of all gateways.
 #[derive(Default)]
-pub(crate) struct ActivityLog(Mutex<Records>);
+pub(crate) struct ActivityLog {
+    records: Mutex<Records>,
+    changes: Changes,
+    metrics: Metrics,
+}
 
 impl ActivityLog {
+    pub(crate) fn new(changes: Changes, metrics: Metrics) -> Self {
+        Self {
+            records: Mutex::default(),
+            changes,
+            metrics,
+        }
+    }
+
     /// An operation is about to be sent. One that is under way keeps its record: the gateway will say that it runs.
     pub(crate) fn begin(&self, gateway_id: &str, operation_id: &str, kind: OperationKind) {
         let mut records = self.lock();
@@ -77,8 +91,10 @@ impl ActivityLog {
             return;
         }
         records.remove(gateway_id, operation_id);
-        while records.by_age.len() >= RECORDS_MAX {
-            records.remove_oldest();
+        while records.by_age.len() >= RECORDS_MAX
+            && let Some(oldest) = records.remove_oldest()
+        {
+            self.changes.operation(&oldest.gateway_id, &oldest.operation_id);
         }
         let place = records.next;
         records.next += 1;
@@ -105,6 +121,7 @@ impl ActivityLog {
             started: Instant::now(),
         };
         records.by_age.insert(place, kept);
+        self.changes.operation(gateway_id, operation_id);
     }
 
     /// It runs: the gateway accepted it, or says that it is in progress.
@@ -116,6 +133,7 @@ impl ActivityLog {
             record.state = ActivityState::Running;
             record.reconnect_required = false;
             record.accepted_at.get_or_insert_with(clock::now_iso);
+            self.changes.operation(gateway_id, operation_id);
         }
     }
 
@@ -128,11 +146,13 @@ impl ActivityLog {
             if record.state != ActivityState::Terminal {
                 record.ended_at = Some(clock::now_iso());
                 record.duration_ms = Some((duration.as_secs_f64() * 1e6).round() / 1e3);
+                self.metrics.ended(record.kind, outcome, duration);
             }
             record.state = ActivityState::Terminal;
             record.reconnect_required = false;
             record.replay = replay;
             record.terminal_outcome = Some(outcome.to_owned());
+            self.changes.operation(gateway_id, operation_id);
         }
     }
 
@@ -143,6 +163,8 @@ impl ActivityLog {
         {
             kept.record.state = ActivityState::Interrupted;
             kept.record.reconnect_required = true;
+            self.metrics.interrupted(kept.record.kind);
+            self.changes.operation(gateway_id, operation_id);
         }
     }
 
@@ -153,6 +175,7 @@ impl ActivityLog {
             && kept.record.state == ActivityState::Dispatching
         {
             records.remove(gateway_id, operation_id);
+            self.changes.operation(gateway_id, operation_id);
         }
     }
 
@@ -172,8 +195,24 @@ impl ActivityLog {
         listed
     }
 
+    /// One record.
+    pub(crate) fn get(&self, gateway_id: &str, operation_id: &str) -> Option<ActivityRecord> {
+        self.lock()
+            .find(gateway_id, operation_id)
+            .map(|kept| kept.record.clone())
+    }
+
+    /// The records of one operation, one for each gateway that was asked, oldest first.
+    pub(crate) fn of_operation(&self, operation_id: &str) -> Vec<ActivityRecord> {
+        let records = self.lock();
+        let all = records.by_age.values().map(|kept| &kept.record);
+        all.filter(|record| record.operation_id == operation_id)
+            .cloned()
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Records> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -194,10 +233,9 @@ impl Records {
         }
     }
 
-    fn remove_oldest(&mut self) {
-        if let Some((_, kept)) = self.by_age.pop_first() {
-            let (gateway_id, operation_id) = (kept.record.gateway_id, kept.record.operation_id);
-            self.remove(&gateway_id, &operation_id);
-        }
+    fn remove_oldest(&mut self) -> Option<ActivityRecord> {
+        let (_, kept) = self.by_age.pop_first()?;
+        self.remove(&kept.record.gateway_id, &kept.record.operation_id);
+        Some(kept.record)
     }
 }

@@ -5,6 +5,7 @@ use crate::admission::{self, Admission};
 use crate::correlation::{Tracker, known_form};
 use crate::error::ControllerError;
 use crate::material::Tls;
+use crate::metrics::HandshakeEnd;
 use crate::options::Timing;
 use crate::pending::{Pending, Verdict};
 use crate::registry::{Live, Ready, Registry};
@@ -95,6 +96,7 @@ pub(crate) async fn serve(
         Err(end) => {
             if let End::Refused(code) = end {
                 info!(%peer, code, "a connection was refused");
+                shared.metrics.refused(code);
                 let _ = timeout(timing.close, sender.send(transport_error(code))).await;
             }
             drop(sender);
@@ -107,13 +109,18 @@ async fn handshake(shared: &Shared, tls: &Tls, stream: TcpStream, peer: SocketAd
     let acceptor = TlsAcceptor::from(tls.config.clone());
     tokio::select! {
         shaken = timeout(shared.options.timing.handshake, acceptor.accept(stream)) => match shaken {
-            Ok(Ok(stream)) => Some(stream),
+            Ok(Ok(stream)) => {
+                shared.metrics.handshake(HandshakeEnd::Completed);
+                Some(stream)
+            }
             Ok(Err(error)) => {
                 debug!(%peer, %error, "a TLS handshake failed");
+                shared.metrics.handshake(HandshakeEnd::Failed);
                 None
             }
             Err(_) => {
                 debug!(%peer, "a TLS handshake took too long");
+                shared.metrics.handshake(HandshakeEnd::TimedOut);
                 None
             }
         },

@@ -187,10 +187,12 @@ pub(crate) async fn dispatch(shared: &Arc<Shared>, request: DispatchRequest) -> 
     {
         return Err(DispatchError::TraceContextInvalid);
     }
-    let ready = ready(shared, &request.gateway_id)?;
+    let kind = request.kind;
+    let ready = ready(shared, &request.gateway_id).inspect_err(|_| shared.metrics.not_sent(kind))?;
     // Detached: a caller that goes away between the record and the request must not leave a record of nothing.
     let sending = shared.tasks.spawn(send(shared.clone(), ready, request));
-    sending.await.unwrap_or(Err(DispatchError::Stopping))
+    let sent = sending.await.unwrap_or(Err(DispatchError::Stopping));
+    sent.inspect_err(|_| shared.metrics.not_sent(kind))
 }
 
 /// Asks a gateway to cancel an operation; gives its answer.

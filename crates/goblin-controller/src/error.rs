@@ -66,6 +66,59 @@ pub enum ControllerError {
     /// Nothing is known of this gateway.
     #[error("no gateway of this id is known")]
     NotFound,
+    /// A target's or an agent's name is blank.
+    #[error("a name is needed")]
+    NameRequired(Named),
+    /// A target's or an agent's name is too long.
+    #[error("a name is at most 255 characters")]
+    NameTooLong(Named),
+    /// A target's URL breaks a rule.
+    #[error("a base URL is http(s), without credentials, query and fragment, and at most 2048 bytes")]
+    TargetBaseUrlInvalid,
+    /// A target cannot change its id.
+    #[error("the id of a target cannot be changed")]
+    TargetIdImmutable,
+    /// There is a target of this id.
+    #[error("there is a target of this id already")]
+    TargetExists,
+    /// There is no target of this id.
+    #[error("there is no target of this id")]
+    TargetNotFound,
+    /// The agent's id breaks the grammar of ids.
+    #[error(
+        "an agent id is 1 to 255 letters, digits, dots, underscores and hyphens, and begins with a letter or digit"
+    )]
+    AgentIdInvalid,
+    /// There is an agent of this id.
+    #[error("there is an agent of this id already")]
+    AgentExists,
+    /// There is no agent of this id.
+    #[error("there is no agent of this id")]
+    AgentNotFound,
+    /// The agent's work is not carried out on a gateway.
+    #[error("the agent is not assigned to a gateway")]
+    AgentNotRemote,
+    /// A remote environment names another provider.
+    #[error("the provider of a remote environment is node-goblin")]
+    ProviderInvalid,
+    /// A workspace root is not absolute.
+    #[error("a workspace root is an absolute path of at most 4096 bytes")]
+    WorkspaceRootInvalid,
+    /// The gateway of a remote environment is not approved.
+    #[error("the gateway is not approved")]
+    GatewayNotApproved,
+    /// An operator's note is blank or too long.
+    #[error("a note is needed, of at most 4096 bytes")]
+    NoteInvalid,
+}
+
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A target.
+    Target,
+    /// An agent.
+    Agent,
 }
 
 impl ControllerError {
@@ -89,6 +142,22 @@ impl ControllerError {
             Self::PairingNotLive => "pairing_not_live",
             Self::PairingCodeMismatch => "pairing_code_mismatch",
             Self::NotFound => "not_found",
+            Self::NameRequired(Named::Target) => "target_name_required",
+            Self::NameRequired(Named::Agent) => "agent_name_required",
+            Self::NameTooLong(Named::Target) => "target_name_invalid",
+            Self::NameTooLong(Named::Agent) => "agent_name_invalid",
+            Self::TargetBaseUrlInvalid => "target_base_url_invalid",
+            Self::TargetIdImmutable => "target_id_immutable",
+            Self::TargetExists => "api_target_exists",
+            Self::TargetNotFound => "api_target_not_found",
+            Self::AgentIdInvalid => "agent_id_invalid",
+            Self::AgentExists => "agent_exists",
+            Self::AgentNotFound => "agent_not_found",
+            Self::AgentNotRemote => "agent_not_remote",
+            Self::ProviderInvalid => "provider_id_invalid",
+            Self::WorkspaceRootInvalid => "workspace_root_invalid",
+            Self::GatewayNotApproved => "gateway_not_approved",
+            Self::NoteInvalid => "note_invalid",
         }
     }
 }

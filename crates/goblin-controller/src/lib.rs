@@ -9,15 +9,19 @@
 
 mod activity;
 mod admission;
+mod agents;
 mod book;
+mod changes;
 mod clock;
 mod connection;
 mod correlation;
+mod counted;
 mod dispatch;
 mod error;
 mod listener;
 mod liveness;
 mod material;
+mod metrics;
 mod options;
 mod pairing;
 mod pending;
@@ -27,20 +31,25 @@ mod recovery;
 mod redaction;
 mod registry;
 mod service;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod trust;
 mod turns;
 
 pub use activity::{ActivityRecord, ActivityState};
+pub use agents::AgentUpdate;
+pub use changes::{Change, ChangeBatch, ChangeFeed};
 pub use dispatch::{Collected, DispatchError, DispatchRequest, LiveDispatch};
-pub use error::ControllerError;
+pub use error::{ControllerError, Named};
 pub use goblin_client::{Body, Envelope};
 pub use listener::{ListenerState, TlsState};
+pub use metrics::Metrics;
 pub use options::{ControllerOptions, ListenAddress, Timing, TlsMaterial};
 pub use pairing::{Decision, PairingRequest};
 pub use provider::{
     FilesystemCall, FilesystemOperation, FilesystemResult, ProcessCall, ProcessForm, ProviderError, ShellExecResult,
 };
-pub use registry::{GatewaySnapshot, Presence};
+pub use registry::{ConnectionCount, GatewaySnapshot, Presence};
 pub use service::Controller;
+pub use targets::TargetInput;

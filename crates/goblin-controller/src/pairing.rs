@@ -70,6 +70,7 @@ pub(crate) async fn remember(shared: &Shared, claim: &Claim, offer: &PairingClai
         other: serde_json::Map::new(),
     };
     let live = live_by_nonce(shared);
+    let mut gone = Vec::new();
     shared
         .settings
         .update_list(setting::PENDING_PAIRINGS, |list: &mut Vec<PendingPairing>| {
@@ -78,12 +79,18 @@ pub(crate) async fn remember(shared: &Shared, claim: &Claim, offer: &PairingClai
             list.retain(|known| {
                 let goes = excess > 0 && !live.contains_key(&known.nonce);
                 excess -= usize::from(goes);
+                if goes {
+                    gone.push(known.gateway_id.clone());
+                }
                 !goes
             });
             list.push(record);
             Ok::<_, ControllerError>(())
         })
-        .await
+        .await?;
+    // The one that came is told of when its connection is listed.
+    gone.iter().for_each(|gateway_id| shared.changes.pairing(gateway_id));
+    Ok(())
 }
 
 fn live_by_nonce(shared: &Shared) -> HashMap<String, Arc<Pending>> {
@@ -252,9 +259,11 @@ pub(crate) async fn remove_pending(shared: &Shared, gateway_id: &str) -> Result<
             Ok(place.map(|place| list.remove(place)))
         })
         .await
+        .inspect(|_| shared.changes.pairing(gateway_id))
 }
 
 async fn restore_pending(shared: &Shared, record: PendingPairing) -> Result<(), PortError> {
+    let gateway_id = record.gateway_id.clone();
     shared
         .settings
         .update_list(setting::PENDING_PAIRINGS, |list: &mut Vec<PendingPairing>| {
@@ -263,6 +272,7 @@ async fn restore_pending(shared: &Shared, record: PendingPairing) -> Result<(), 
             Ok(())
         })
         .await
+        .inspect(|()| shared.changes.pairing(&gateway_id))
 }
 
 /// Stores a gateway's record in place of the known one, or removes it; gives the known one.
@@ -286,4 +296,5 @@ pub(crate) async fn replace_record(
             }
         })
         .await
+        .inspect(|_| shared.changes.gateway(gateway_id))
 }

@@ -6,14 +6,11 @@
 //! outlive the process: after a restart the params are gone, and a record stays unresolved until its gateway, a
 //! repetition by the client, or an operator settles it.
 
-use crate::clock;
 use crate::dispatch::{self, queue};
-use crate::error::ControllerError;
 use crate::registry::Ready;
-use crate::service::{Controller, Shared};
+use crate::service::Shared;
 use goblin_client::Body;
-use goblin_ports::OperationRecord;
-use goblin_protocol::id::{Params, valid_api_operation_id};
+use goblin_protocol::id::Params;
 use goblin_protocol::request::Method;
 use goblin_protocol::{Code, RequestId};
 use serde_json::value::RawValue;
@@ -210,34 +207,5 @@ fn said(gateway_id: &str, refusal: Option<String>) -> Said {
             "an interrupted operation was asked for again"
         );
         Said::Enough
-    }
-}
-
-impl Controller {
-    /// The durable record of an operation.
-    ///
-    /// # Errors
-    /// [`ControllerError::OperationIdInvalid`], and those of the home.
-    pub async fn operation(&self, operation_id: &str) -> Result<Option<OperationRecord>, ControllerError> {
-        if !valid_api_operation_id(operation_id) {
-            return Err(ControllerError::OperationIdInvalid);
-        }
-        Ok(self.shared().operations.get(operation_id).await?)
-    }
-
-    /// Closes an unresolved operation by an operator's word. Nothing is asked for any more; evidence that comes all the
-    /// same is recorded over it.
-    ///
-    /// # Errors
-    /// [`ControllerError::OperationIdInvalid`], and those of the home: `operation_not_found`,
-    /// `operation_already_terminal`, `record_value_invalid` for a note that is too long.
-    pub async fn resolve(&self, operation_id: &str, note: &str) -> Result<OperationRecord, ControllerError> {
-        if !valid_api_operation_id(operation_id) {
-            return Err(ControllerError::OperationIdInvalid);
-        }
-        let shared = self.shared();
-        let record = shared.operations.resolve(operation_id, note, &clock::now_iso()).await?;
-        shared.recovery.forget(&record.gateway_id, operation_id);
-        Ok(record)
     }
 }

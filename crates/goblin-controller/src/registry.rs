@@ -1,5 +1,6 @@
 //! Who is connected now. Small critical sections, nothing awaited within them. It must never know a store.
 
+use crate::changes::Changes;
 use crate::clock;
 use crate::correlation::Tracker;
 use crate::options::PENDING_LIVE_MAX;
@@ -85,9 +86,26 @@ struct Entries {
 pub(crate) struct Registry {
     entries: Mutex<Entries>,
     generation: AtomicU64,
+    changes: Changes,
+}
+
+/// Connections, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// Ready ones.
+    pub ready: usize,
+    /// Those that wait for approval.
+    pub pending: usize,
 }
 
 impl Registry {
+    pub(crate) fn new(changes: Changes) -> Self {
+        Self {
+            changes,
+            ..Self::default()
+        }
+    }
+
     /// A number that no connection had before.
     pub(crate) fn next_generation(&self) -> u64 {
         self.generation.fetch_add(1, Ordering::Relaxed)
@@ -127,6 +145,11 @@ impl Registry {
             })
         );
         entries.pending = entries.pending + usize::from(is_pending) - usize::from(was_pending);
+        drop(entries);
+        self.changes.gateway(gateway_id);
+        if is_pending || was_pending {
+            self.changes.pairing(gateway_id);
+        }
         true
     }
 
@@ -140,10 +163,13 @@ impl Registry {
             Some(Live::Ready(ready)) if ready.generation == generation => {
                 entry.last_seen_ms = ready.last_seen_ms();
                 entry.live = None;
+                self.changes.gateway(gateway_id);
             }
             Some(Live::Pending(pending)) if pending.generation == generation => {
                 entries.by_id.remove(gateway_id);
                 entries.pending -= 1;
+                self.changes.gateway(gateway_id);
+                self.changes.pairing(gateway_id);
             }
             _ => {}
         }
@@ -153,8 +179,24 @@ impl Registry {
     pub(crate) fn remove(&self, gateway_id: &str) -> Option<Live> {
         let mut entries = self.lock();
         let live = entries.by_id.remove(gateway_id)?.live;
-        entries.pending -= usize::from(matches!(live, Some(Live::Pending(_))));
+        let was_pending = matches!(live, Some(Live::Pending(_)));
+        entries.pending -= usize::from(was_pending);
+        drop(entries);
+        self.changes.gateway(gateway_id);
+        if was_pending {
+            self.changes.pairing(gateway_id);
+        }
         live
+    }
+
+    /// How many connections there are.
+    pub(crate) fn count(&self) -> ConnectionCount {
+        let entries = self.lock();
+        let live = entries.by_id.values().filter(|entry| entry.live.is_some()).count();
+        ConnectionCount {
+            ready: live - entries.pending,
+            pending: entries.pending,
+        }
     }
 
     /// All live connections.
@@ -176,25 +218,34 @@ impl Registry {
     /// Every gateway seen since the start, in no order.
     pub(crate) fn snapshots(&self) -> Vec<GatewaySnapshot> {
         let entries = self.lock();
-        let snapshot = |(id, entry): (&String, &Entry)| {
-            let (presence, last_seen_ms, active_operations) = match &entry.live {
-                Some(Live::Ready(ready)) => (Presence::Ready, ready.last_seen_ms(), ready.tracker.active()),
-                Some(Live::Pending(_)) => (Presence::Pending, entry.last_seen_ms, 0),
-                None => (Presence::Disconnected, entry.last_seen_ms, 0),
-            };
-            GatewaySnapshot {
-                gateway_id: id.clone(),
-                presence,
-                connected_at: Some(iso8601(entry.connected_ms)),
-                last_seen_at: Some(iso8601(last_seen_ms.max(entry.connected_ms))),
-                active_operations,
-                metadata: entry.metadata.clone(),
-            }
-        };
-        entries.by_id.iter().map(snapshot).collect()
+        entries.by_id.iter().map(|(id, entry)| entry.snapshot(id)).collect()
+    }
+
+    /// One gateway, if it was seen since the start.
+    pub(crate) fn snapshot(&self, gateway_id: &str) -> Option<GatewaySnapshot> {
+        let entries = self.lock();
+        entries.by_id.get(gateway_id).map(|entry| entry.snapshot(gateway_id))
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn snapshot(&self, gateway_id: &str) -> GatewaySnapshot {
+        let (presence, last_seen_ms, active_operations) = match &self.live {
+            Some(Live::Ready(ready)) => (Presence::Ready, ready.last_seen_ms(), ready.tracker.active()),
+            Some(Live::Pending(_)) => (Presence::Pending, self.last_seen_ms, 0),
+            None => (Presence::Disconnected, self.last_seen_ms, 0),
+        };
+        GatewaySnapshot {
+            gateway_id: gateway_id.to_owned(),
+            presence,
+            connected_at: Some(iso8601(self.connected_ms)),
+            last_seen_at: Some(iso8601(last_seen_ms.max(self.connected_ms))),
+            active_operations,
+            metadata: self.metadata.clone(),
+        }
     }
 }

@@ -2,22 +2,26 @@
 
 use crate::activity::{ActivityLog, ActivityRecord};
 use crate::book::Book;
+use crate::changes::{ChangeFeed, Changes};
+use crate::clock;
+use crate::counted::Counted;
 use crate::dispatch::{self, Collected, DispatchError, DispatchRequest, LiveDispatch};
 use crate::error::ControllerError;
 use crate::listener::{self, Listener, ListenerState};
 use crate::material;
+use crate::metrics::Metrics;
 use crate::options::{ControllerOptions, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
 use crate::pairing::{self, Decision, PairingRequest};
 use crate::pending::Verdict;
 use crate::recorder::Recorder;
 use crate::recovery::Recovery;
-use crate::registry::{GatewaySnapshot, Live, Presence, Ready, Registry};
+use crate::registry::{ConnectionCount, GatewaySnapshot, Live, Presence, Ready, Registry};
 use crate::trust;
 use crate::turns::Turns;
 use goblin_keys::KeyPair;
-use goblin_ports::{GatewayRecord, Operations, Secret, Secrets, Settings};
+use goblin_ports::{GatewayRecord, OperationRecord, Operations, Secret, Secrets, Settings, check_note};
 use goblin_protocol::auth::GatewayMetadata;
-use goblin_protocol::id::valid_gateway_id;
+use goblin_protocol::id::{valid_api_operation_id, valid_gateway_id};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) book: Book,
     pub(crate) activity: Arc<ActivityLog>,
+    pub(crate) changes: Changes,
+    pub(crate) metrics: Metrics,
     pub(crate) recorder: Recorder,
     pub(crate) recovery: Arc<Recovery>,
     pub(crate) turns: Turns,
@@ -122,6 +128,19 @@ impl Controller {
         secrets: Arc<dyn Secrets>,
         operations: Arc<dyn Operations>,
     ) -> Result<Self, ControllerError> {
+        let (changes, metrics) = (Changes::default(), Metrics::default());
+        let settings: Arc<dyn Settings> = Arc::new(Counted {
+            port: settings,
+            metrics: metrics.clone(),
+        });
+        let secrets: Arc<dyn Secrets> = Arc::new(Counted {
+            port: secrets,
+            metrics: metrics.clone(),
+        });
+        let operations: Arc<dyn Operations> = Arc::new(Counted {
+            port: operations,
+            metrics: metrics.clone(),
+        });
         let pair = material::pairing_identity(&*secrets).await?;
         let (recorder, recording) = Recorder::new(operations.clone());
         let shared = Arc::new(Shared {
@@ -131,9 +150,11 @@ impl Controller {
             operations,
             pair,
             listener: Listener::default(),
-            registry: Arc::default(),
+            registry: Arc::new(Registry::new(changes.clone())),
             book: Book::default(),
-            activity: Arc::default(),
+            activity: Arc::new(ActivityLog::new(changes.clone(), metrics.clone())),
+            changes,
+            metrics,
             recorder,
             recovery: Arc::default(),
             turns: Turns::default(),
@@ -313,29 +334,96 @@ impl Controller {
         let shared = &self.0.shared;
         let trusted = shared.book.records(&*shared.settings).await?;
         let mut snapshots = shared.registry.snapshots();
-        let unseen: Vec<String> = {
+        let others: Vec<_> = {
             let seen: std::collections::HashSet<_> = snapshots.iter().map(|it| it.gateway_id.as_str()).collect();
-            let unseen = trusted
+            let others = trusted
                 .list()
                 .iter()
                 .filter(|record| record.trusted() && !seen.contains(record.gateway_id.as_str()));
-            unseen.map(|record| record.gateway_id.clone()).collect()
+            others.cloned().map(unseen).collect()
         };
-        snapshots.extend(unseen.into_iter().map(|gateway_id| GatewaySnapshot {
-            gateway_id,
-            presence: Presence::Disconnected,
-            connected_at: None,
-            last_seen_at: None,
-            active_operations: 0,
-            metadata: GatewayMetadata::default(),
-        }));
+        snapshots.extend(others);
         snapshots.sort_by(|a, b| a.gateway_id.cmp(&b.gateway_id));
         Ok(snapshots)
+    }
+
+    /// One gateway, if it is trusted or was seen since the start.
+    ///
+    /// # Errors
+    /// Those of the home.
+    pub async fn gateway(&self, gateway_id: &str) -> Result<Option<GatewaySnapshot>, ControllerError> {
+        if let Some(snapshot) = self.0.shared.registry.snapshot(gateway_id) {
+            return Ok(Some(snapshot));
+        }
+        let records = trust::list(&self.0.shared).await?.into_iter();
+        let mut trusted = records.filter(|record| record.trusted() && record.gateway_id == gateway_id);
+        Ok(trusted.next().map(unseen))
+    }
+
+    /// How many gateways are connected.
+    pub fn connections(&self) -> ConnectionCount {
+        self.0.shared.registry.count()
+    }
+
+    /// What changes from now on.
+    pub fn changes(&self) -> ChangeFeed {
+        self.0.shared.changes.watch()
+    }
+
+    /// Resolves once the controller stops.
+    pub async fn stopping(&self) {
+        self.0.shared.closing.cancelled().await;
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.shared.metrics
+    }
+
+    /// One record of activity.
+    pub fn activity_on(&self, gateway_id: &str, operation_id: &str) -> Option<ActivityRecord> {
+        self.0.shared.activity.get(gateway_id, operation_id)
     }
 
     /// The newest `limit` operations in memory, of one gateway where given, newest last.
     pub fn activity(&self, gateway_id: Option<&str>, limit: usize) -> Vec<ActivityRecord> {
         self.0.shared.activity.list(gateway_id, limit)
+    }
+
+    /// The activity of one operation, one record for each gateway that was asked, oldest first.
+    pub fn activity_of(&self, operation_id: &str) -> Vec<ActivityRecord> {
+        self.0.shared.activity.of_operation(operation_id)
+    }
+
+    /// The durable record of an operation.
+    ///
+    /// # Errors
+    /// [`ControllerError::OperationIdInvalid`], and those of the home.
+    pub async fn correlation(&self, operation_id: &str) -> Result<Option<OperationRecord>, ControllerError> {
+        if !valid_api_operation_id(operation_id) {
+            return Err(ControllerError::OperationIdInvalid);
+        }
+        Ok(self.0.shared.operations.get(operation_id).await?)
+    }
+
+    /// Closes an operation whose outcome is not known, by an operator's word; on one that was closed so, replaces the
+    /// word. Late evidence still counts afterwards.
+    ///
+    /// # Errors
+    /// [`ControllerError::OperationIdInvalid`], [`ControllerError::NoteInvalid`], and those of the home.
+    pub async fn resolve(&self, operation_id: &str, note: &str) -> Result<OperationRecord, ControllerError> {
+        if !valid_api_operation_id(operation_id) {
+            return Err(ControllerError::OperationIdInvalid);
+        }
+        let note = note.trim();
+        if note.is_empty() || check_note(note).is_err() {
+            return Err(ControllerError::NoteInvalid);
+        }
+        let shared = &self.0.shared;
+        let record = shared.operations.resolve(operation_id, note, &clock::now_iso()).await?;
+        // Nothing is asked for any more; evidence that comes all the same is recorded over the word.
+        shared.recovery.forget(&record.gateway_id, operation_id);
+        Ok(record)
     }
 
     /// Sends an operation to its gateway.
@@ -380,6 +468,18 @@ impl Controller {
         self.0.shared.tasks.spawn(change).await.unwrap_or_else(|_| {
             Err(goblin_ports::PortError::Unavailable("the change was not carried out".to_owned()).into())
         })
+    }
+}
+
+/// A trusted gateway that was not seen since the start.
+fn unseen(record: GatewayRecord) -> GatewaySnapshot {
+    GatewaySnapshot {
+        gateway_id: record.gateway_id,
+        presence: Presence::Disconnected,
+        connected_at: None,
+        last_seen_at: None,
+        active_operations: 0,
+        metadata: GatewayMetadata::default(),
     }
 }
 

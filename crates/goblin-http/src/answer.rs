@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use goblin_api::ErrorBody;
+use goblin_api::{Done, ErrorBody, Success};
 use goblin_controller::{ControllerError, DispatchError};
 use goblin_ports::PortError;
 use serde::Serialize;
@@ -16,12 +16,22 @@ pub(crate) fn success(body: impl Serialize) -> Answer {
     Ok(Json(body).into_response())
 }
 
+/// A success with status 201.
+pub(crate) fn created(body: impl Serialize) -> Answer {
+    Ok((StatusCode::CREATED, Json(body)).into_response())
+}
+
+/// A success that tells nothing more.
+pub(crate) fn done() -> Answer {
+    success(Done { ok: Success })
+}
+
 /// The code of a failure, as an extension of its response.
 #[derive(Clone)]
 pub(crate) struct Code(pub(crate) String);
 
 /// An answer that is no success.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     status: StatusCode,
     body: Box<ErrorBody>,
@@ -92,8 +102,16 @@ impl From<ControllerError> for Failure {
     fn from(error: ControllerError) -> Self {
         let status = match &error {
             ControllerError::Port(error) => port_status(error),
-            ControllerError::PairingNotFound | ControllerError::NotFound => StatusCode::NOT_FOUND,
-            ControllerError::PairingNotLive | ControllerError::PairingCodeMismatch => StatusCode::CONFLICT,
+            ControllerError::PairingNotFound
+            | ControllerError::NotFound
+            | ControllerError::TargetNotFound
+            | ControllerError::AgentNotFound => StatusCode::NOT_FOUND,
+            ControllerError::PairingNotLive
+            | ControllerError::PairingCodeMismatch
+            | ControllerError::TargetExists
+            | ControllerError::AgentExists
+            | ControllerError::AgentNotRemote
+            | ControllerError::GatewayNotApproved => StatusCode::CONFLICT,
             ControllerError::PairingIdentityInvalid | ControllerError::Key(_) | ControllerError::Bind { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }

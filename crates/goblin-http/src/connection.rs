@@ -2,7 +2,8 @@
 //! what is asked over it.
 
 use crate::auth::Via;
-use crate::server::Patience;
+use crate::connections::Counted;
+use crate::server::{Closing, Patience};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
@@ -47,6 +48,7 @@ pub(crate) async fn serve<S>(stream: S, router: Router, via: Via, patience: Pati
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let _counted = Counted::new();
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -65,9 +67,11 @@ where
     let running = Arc::new(running);
     let routes = TowerToHyperService::new(router);
     let stranger = unknown_for(via.clone(), patience);
+    let closing = Closing(endings.closing.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         let busy = Busy::begin(&running);
         request.extensions_mut().insert(via.clone());
+        request.extensions_mut().insert(closing.clone());
         let answering = routes.call(request);
         async move {
             let response: Response<Body> = answering.await?;

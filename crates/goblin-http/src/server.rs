@@ -26,6 +26,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
+/// Tells streams that never end by themselves that the server closes, as an extension of the request.
+#[derive(Clone)]
+pub(crate) struct Closing(pub(crate) CancellationToken);
+
 /// How long the server waits for its clients.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {

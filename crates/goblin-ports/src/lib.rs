@@ -30,8 +30,8 @@ pub use operations::{
     TERMINAL_RECORDS_MAX, TerminalReference,
 };
 pub use records::{
-    ControllerSettings, GatewayRecord, PendingPairing, TLS_SOURCE_CONFIGURED, TLS_SOURCE_GENERATED, Target,
-    TlsMetadata, TrustMethod, secret, setting,
+    Agent, ControllerSettings, ExecutionEnvironment, GatewayRecord, PROVIDER_ID, PendingPairing, TLS_SOURCE_CONFIGURED,
+    TLS_SOURCE_GENERATED, Target, TlsMetadata, TrustMethod, secret, setting,
 };
 pub use secrets::{Secret, Secrets};
 pub use settings::{Change, Decide, Settings, SettingsExt};

@@ -18,6 +18,8 @@ pub mod setting {
     pub const TLS_METADATA: &str = "controllerTlsMetadata";
     /// List of [`crate::OperationRecord`], where the home keeps operations as a setting.
     pub const OPERATIONS: &str = "controllerOperations";
+    /// List of [`crate::Agent`], where the home has no agents of its own.
+    pub const AGENTS: &str = "agents";
 }
 
 /// Names of the secrets.
@@ -59,6 +61,46 @@ pub struct Target {
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
+
+/// An agent that an operator listed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Agent {
+    /// Immutable id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Where its work is carried out; `None` while that is not decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_environment: Option<ExecutionEnvironment>,
+    /// Members that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Where an agent's work is carried out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum ExecutionEnvironment {
+    /// On the controller's own machine.
+    Local {
+        /// Absolute directory that the work begins in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workspace_root: Option<String>,
+    },
+    /// On a gateway.
+    Remote {
+        /// Always [`PROVIDER_ID`].
+        provider_id: String,
+        /// The gateway.
+        target_id: String,
+        /// Absolute directory that the work begins in.
+        workspace_root: String,
+    },
+}
+
+/// The provider of every remote [`ExecutionEnvironment`].
+pub const PROVIDER_ID: &str = "node-goblin";
 
 /// Whether and where the gateway listener listens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

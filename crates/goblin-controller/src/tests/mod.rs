@@ -3,6 +3,7 @@
 mod authentication;
 mod book;
 mod bounds;
+mod changes;
 mod dispatching;
 mod gateway;
 mod home;

@@ -131,7 +131,7 @@ async fn an_unknown_outcome_stays_unresolved_and_is_not_asked_for_for_ever() {
             fixture.controller.resolve("op-1", "n").await.unwrap_err().code(),
             "operation_already_terminal"
         );
-        let record = fixture.controller.operation("op-1").await.unwrap().unwrap();
+        let record = fixture.controller.correlation("op-1").await.unwrap().unwrap();
         assert_eq!(record.note.as_deref(), Some("looked: it ran"));
     }
 }
@@ -266,9 +266,9 @@ async fn fill(controller: &Controller, gateway: &mut Dialled, operations: &dyn O
     };
     assert_eq!(of(OperationState::Terminal).await, TERMINAL_RECORDS_MAX);
     assert_eq!(of(OperationState::Dispatching).await, 3);
-    assert_eq!(controller.operation("done-0").await.unwrap(), None, "the oldest goes");
-    assert!(controller.operation("done-1").await.unwrap().is_some());
-    assert!(controller.operation("open-0").await.unwrap().is_some());
+    assert_eq!(controller.correlation("done-0").await.unwrap(), None, "the oldest goes");
+    assert!(controller.correlation("done-1").await.unwrap().is_some());
+    assert!(controller.correlation("open-0").await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Dispatching operations, gathered or line by line, and cancelling them. Envelopes pass through as the gateway wrote
 //! them.
 
-use super::gateway_id;
+use super::{agent_id, gateway_id};
 use crate::answer::{Answer, Failure};
 use crate::auth::about;
 use crate::body;
@@ -48,7 +48,62 @@ pub(super) async fn process(
     request: Request,
 ) -> Answer {
     let gateway_id = gateway_id(path)?;
+    let body = body::object(request).await?;
+    run_process(controller, gateway_id, body, &parameters, &headers).await
+}
+
+pub(super) async fn filesystem(
+    State(controller): State<Controller>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Answer {
+    let gateway_id = gateway_id(path)?;
+    let body = body::object(request).await?;
+    run_tool(controller, gateway_id, body).await
+}
+
+pub(super) async fn agent_process(
+    State(controller): State<Controller>,
+    path: Result<Path<String>, PathRejection>,
+    parameters: Parameters,
+    headers: HeaderMap,
+    request: Request,
+) -> Answer {
+    let agent_id = agent_id(path)?;
     let mut body = body::object(request).await?;
+    let (gateway_id, root) = controller.assignment(&agent_id).await?;
+    default_to(&mut body, "cwd", root);
+    run_process(controller, gateway_id, body, &parameters, &headers).await
+}
+
+pub(super) async fn agent_filesystem(
+    State(controller): State<Controller>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Answer {
+    let agent_id = agent_id(path)?;
+    let mut body = body::object(request).await?;
+    let (gateway_id, root) = controller.assignment(&agent_id).await?;
+    // Arguments of another form are the gateway's to refuse.
+    if let Value::Object(arguments) = body.entry("arguments").or_insert_with(|| Map::new().into()) {
+        default_to(arguments, "workspaceRoot", root);
+    }
+    run_tool(controller, gateway_id, body).await
+}
+
+fn default_to(members: &mut Map<String, Value>, name: &str, value: String) {
+    if members.get(name).is_none_or(Value::is_null) {
+        members.insert(name.to_owned(), value.into());
+    }
+}
+
+async fn run_process(
+    controller: Controller,
+    gateway_id: String,
+    mut body: Map<String, Value>,
+    parameters: &Parameters,
+    headers: &HeaderMap,
+) -> Answer {
     let operation_id = operation_id(&mut body)?;
     let request = work(
         OperationKind::Process,
@@ -83,7 +138,7 @@ pub(super) async fn process(
             return Err(failed(error));
         }
     };
-    if accepts_lines(&headers) {
+    if accepts_lines(headers) {
         return Ok(lines(live, guard));
     }
     let collected = live.collect().await;
@@ -91,13 +146,7 @@ pub(super) async fn process(
     gathered(&operation_id, collected.map_err(failed)?)
 }
 
-pub(super) async fn filesystem(
-    State(controller): State<Controller>,
-    path: Result<Path<String>, PathRejection>,
-    request: Request,
-) -> Answer {
-    let gateway_id = gateway_id(path)?;
-    let mut body = body::object(request).await?;
+async fn run_tool(controller: Controller, gateway_id: String, mut body: Map<String, Value>) -> Answer {
     let operation_id = operation_id(&mut body)?;
     let request = work(
         OperationKind::Filesystem,

@@ -24,7 +24,7 @@ pub(super) async fn list(State(controller): State<Controller>, parameters: Param
     })
 }
 
-fn listing(request: PairingRequest) -> PairingListing {
+pub(crate) fn listing(request: PairingRequest) -> PairingListing {
     let metadata = request.metadata();
     let record = request.record;
     PairingListing {

@@ -1,8 +1,8 @@
 //! An HTTP client over the socket.
 
-use super::PATIENCE;
+use super::{PATIENCE, document};
 use bytes::Bytes;
-use goblin_api::routes::{PREFIX, TOKENS};
+use goblin_api::routes::{HEALTHZ, PREFIX, TOKENS};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -44,11 +44,11 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Response<Incoming> {
-        self.send_to(method, &format!("{PREFIX}{path}"), headers, body).await
+        self.send_at(method, &at(path), headers, body).await
     }
 
     /// Sends any request.
-    async fn send_to(
+    pub(super) async fn send_at(
         &mut self,
         method: Method,
         path: &str,
@@ -68,9 +68,9 @@ impl Client {
         .unwrap()
     }
 
-    /// Sends JSON, or nothing for null; gives status and answer.
+    /// Sends JSON, or nothing for null; gives status and answer, which must be as documented.
     pub(super) async fn json(&mut self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
-        self.at_root(method, &format!("{PREFIX}{path}"), body).await
+        self.at_root(method, &at(path), body).await
     }
 
     /// The tokens that there are.
@@ -85,7 +85,9 @@ impl Client {
             Value::Null => (vec![], String::new()),
             body => (vec![("content-type", "application/json")], body.to_string()),
         };
-        answer(self.send_to(method, path, &headers, body).await).await
+        let (status, answer) = answer(self.send_at(method.clone(), path, &headers, body).await).await;
+        document::check(&method, path, status, &answer);
+        (status, answer)
     }
 
     pub(super) async fn get(&mut self, path: &str) -> Value {
@@ -111,6 +113,15 @@ impl Client {
             body: response.into_body(),
             text: Vec::new(),
         }
+    }
+}
+
+/// A path below the prefix, or one of those beside it as it is.
+fn at(path: &str) -> String {
+    if path.starts_with("/api/") || path == HEALTHZ {
+        path.to_owned()
+    } else {
+        format!("{PREFIX}{path}")
     }
 }
 

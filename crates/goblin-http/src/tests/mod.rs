@@ -1,12 +1,20 @@
 //! The API over a real Unix socket, with a gateway of our own at the other end.
 
 mod access;
+mod agents;
 mod client;
 mod dispatching;
+mod document;
+mod events;
+mod failing;
+mod fuzzing;
 mod gateway;
+mod metrics;
+mod operations;
 mod requests;
 mod serving;
 mod session;
+mod targets;
 mod tokens;
 mod transport;
 mod web;
