@@ -24,19 +24,40 @@ pub(crate) fn has_live_member(group: Pid) -> bool {
     })
 }
 
-/// The fields follow the name in parentheses, which may hold anything: state, parent, group, and as the eighteenth the
-/// number of threads. A zombie with other threads has only lost its first one.
+/// Whether the process is on its last way: it takes signals as it did before, and heeds none.
+pub(crate) fn is_ending(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    // Without the file nothing is known that the leader's own status would not tell.
+    stat.is_ok_and(|stat| parse(&stat).is_some_and(|process| !process.alive))
+}
+
 fn is_live_member(stat: &str, group: Pid) -> bool {
-    let Some((_, fields)) = stat.rsplit_once(") ") else {
-        return false;
-    };
-    let fields: Vec<&str> = fields.split_ascii_whitespace().take(18).collect();
-    let [state, _, of_group, ..] = fields[..] else {
-        return false;
-    };
-    let threads = fields.get(17).and_then(|threads| threads.parse::<u64>().ok());
-    let alive = !matches!(state, "Z" | "X" | "x") || threads.is_some_and(|threads| threads > 1);
-    alive && of_group.parse() == Ok(group.as_raw_nonzero().get())
+    parse(stat).is_some_and(|process| process.alive && process.group == group.as_raw_nonzero().get())
+}
+
+struct Process {
+    group: i32,
+    /// Neither a zombie nor about to become one. With other threads it has only lost its first.
+    alive: bool,
+}
+
+/// The kernel's flag of a task that has begun to exit.
+const EXITING: u64 = 0x4;
+
+/// The fields follow the name in parentheses, which may hold anything: state, parent, group, and further on the flags and
+/// the number of threads.
+fn parse(stat: &str) -> Option<Process> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    let flags: u64 = fields.nth(3)?.parse().ok()?;
+    let threads: u64 = fields.nth(10)?.parse().ok()?;
+    let ending = matches!(state, "Z" | "X" | "x") || flags & EXITING != 0;
+    Some(Process {
+        group,
+        alive: !ending || threads > 1,
+    })
 }
 
 #[cfg(test)]
@@ -47,7 +68,9 @@ mod tests {
     fn the_living_of_the_group_are_told_from_zombies_and_strangers() {
         let group = Pid::from_raw(42).unwrap();
         let line = |name: &str, state: &str, group: &str, threads: u8| {
-            format!("7 ({name}) {state} 1 {group} 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 99 0\n")
+            let flags = if state == "exiting" { 4_194_308 } else { 4_194_304 };
+            let state = state.replace("exiting", "R");
+            format!("7 ({name}) {state} 1 {group} 42 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0 99 0\n")
         };
         for (stat, expected) in [
             (line("sleep", "S", "42", 1), true),
@@ -55,6 +78,8 @@ mod tests {
             (line("sleep", "T", "42", 1), true),
             (line("sleep", "Z", "42", 1), false),
             (line("sleep", "X", "42", 0), false),
+            (line("sleep", "exiting", "42", 1), false),
+            (line("threads", "exiting", "42", 2), true),
             (line("threads", "Z", "42", 3), true),
             (line("sleep", "S", "43", 1), false),
             (line("sleep", "S", "x", 1), false),

@@ -79,10 +79,10 @@ impl Leader {
     }
 
     /// Sends a signal to the whole group; whether somebody alive got it. The system counts a zombie leader as well, so
-    /// once that has exited, the others are looked at. Of a leader that exits in the very moment, and not from this
+    /// once that has exited or begun to, the others are looked at. Of a leader that exits in the very moment, and not from this
     /// signal, nothing is claimed.
     pub(crate) fn signal_group(&self, signal: Signal) -> bool {
-        let exited = self.peek().is_some();
+        let exited = self.peek().is_some() || group::is_ending(self.pid);
         // Before the signal, which may end them.
         let others = exited && group::has_live_member(self.pid);
         if !self.send(signal) {
