@@ -57,7 +57,7 @@ impl Background {
                 () = sleep_until(at) => {}
                 () = hurry => {}
             }
-            leader.signal_group(Signal::KILL);
+            leader.send(Signal::KILL);
             leader.exit().await;
             leader.reap();
         });

@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_proce
 use tokio::io::unix::AsyncFd;
 use tokio_util::task::TaskTracker;
 
+use crate::group;
 use crate::reactor::register;
 
 /// How a leader ended. Both are `None` when the status is lost, which takes a stranger that reaps
@@ -77,8 +78,27 @@ impl Leader {
         self.wait(WaitIdOptions::NOWAIT).unwrap_or(Some(Exit::default()))
     }
 
-    /// Sends a signal to the whole group; whether it was delivered to anyone.
+    /// Sends a signal to the whole group; whether somebody alive got it. The system counts a zombie leader as well, so
+    /// once that has exited or begun to, the others are looked at. Of a leader that exits in the very moment, and not from this
+    /// signal, nothing is claimed.
     pub(crate) fn signal_group(&self, signal: Signal) -> bool {
+        let exited = self.peek().is_some() || group::is_ending(self.pid);
+        // Before the signal, which may end them.
+        let others = exited && group::has_live_member(self.pid);
+        if !self.send(signal) {
+            return false;
+        }
+        if exited {
+            return others;
+        }
+        match self.peek() {
+            None => true,
+            Some(exit) => exit.signal == Some(signal.as_raw()) || group::has_live_member(self.pid),
+        }
+    }
+
+    /// Sends a signal to the whole group, for nobody to tell of; whether the system took it.
+    pub(crate) fn send(&self, signal: Signal) -> bool {
         self.is_ours() && kill_process_group(self.pid, signal).is_ok()
     }
 

@@ -12,6 +12,7 @@ mod background;
 mod capture;
 mod errno;
 mod error;
+mod group;
 mod leader;
 mod outcome;
 mod pipes;

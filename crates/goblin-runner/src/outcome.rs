@@ -33,8 +33,7 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// A cancel ended the operation (a limit that had fired before is told instead).
     pub cancelled: bool,
-    /// A signal was sent to the group, and the kernel delivered it, if only to a leader that had
-    /// just exited.
+    /// A signal was sent to the group and delivered to a member that was alive.
     pub killed: bool,
     /// Text is missing: over the cap, over what is retained, or held back as the possible
     /// beginning of a secret when the stream was left.

@@ -207,7 +207,7 @@ fn a_file_of_another_owner_is_written_in_place_or_refused() {
         return;
     }
     let place = Place::with(
-        "chmod 777 .; mkdir -m 777 d; mkdir -m 1777 sticky; for f in d/f sticky/f; do echo old > $f; chmod 4666 $f; done; echo secret > d/private; chmod 600 d/private",
+        "chmod 777 .; mkdir -m 777 d; mkdir -m 1777 sticky; for f in d/f sticky/f; do echo old > $f; chmod 4666 $f; done; echo secret > d/private; chmod 600 d/private; echo old > d/own; chown 65534:65534 d/own; chmod 6755 d/own",
     );
     let wrapper = [
         "setpriv",
@@ -227,6 +227,7 @@ fn a_file_of_another_owner_is_written_in_place_or_refused() {
                 "files_edit",
                 json!({"filePath": "sticky/f", "oldText": "old", "newText": "new"}),
             ),
+            ("files_write", json!({"filePath": "d/own", "content": "new"})),
             ("files_write", json!({"filePath": "d/private", "content": "x"})),
             (
                 "files_edit",
@@ -248,7 +249,11 @@ fn a_file_of_another_owner_is_written_in_place_or_refused() {
         (place.content("d/f"), place.content("sticky/f")),
         ("new".to_owned(), "new\n".to_owned())
     );
-    for outcome in &outcomes[2..] {
+    // On its own file it may set those bits, so they are kept with the rest of the mode.
+    assert!(is_atomic(&outcomes[2]), "{}", outcomes[2]);
+    let metadata = place.join("d/own").metadata().unwrap();
+    assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (65_534, 0o6755));
+    for outcome in &outcomes[3..] {
         assert_eq!(outcome["error"], "EACCES", "{outcome}");
     }
     assert_eq!(place.content("d/private"), "secret\n");

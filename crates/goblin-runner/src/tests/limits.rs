@@ -236,3 +236,50 @@ async fn a_slow_sink_gets_all_of_an_ended_commands_output() {
     assert_eq!(slow.0.text(Stream::Stderr), "end\n");
     assert!(ms(outcome.duration) > 1_400 && !outcome.output_held_open);
 }
+
+/// Waits at its first chunk, the leader's number, until the leader is gone; what follows is read after that.
+#[derive(Default)]
+struct Late {
+    leader: Option<String>,
+}
+
+impl Sink for Late {
+    async fn chunk(&mut self, chunk: Chunk) {
+        if self.leader.is_none() {
+            let leader = chunk.data.trim().to_owned();
+            until("the leader has exited", || !alive(&leader)).await;
+            self.leader = Some(leader);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signal_that_nobody_alive_got_killed_nobody() {
+    // Too much output is noticed when its writer is gone: with nobody left, with somebody in the group, with somebody
+    // who has left it.
+    for (start, killed) in [("", false), ("sleep 20 &", true), ("setsid sleep 2.2 &", false)] {
+        let command = format!("echo $$ >&2; {start} sleep 0.1; printf 1234567890");
+        let (runner, token) = (Runner::new(), CancellationToken::new());
+        let outcome = runner
+            .run(cap(shell(&command), 9), &token, &mut Late::default())
+            .await
+            .unwrap();
+        assert!(outcome.truncated);
+        assert_eq!((outcome.exit_code, outcome.signal), (Some(0), None));
+        assert_eq!(outcome.killed, killed, "{start}");
+        runner.settle_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_while_only_an_escapee_holds_the_output_killed_nobody() {
+    let mut running = Running::start(shell("echo $$; setsid sh -c 'echo ready; sleep 2.3' & exit 5"));
+    // Said by the escapee, who has left the group by then.
+    let said = running.says("ready").await;
+    let leader = said.lines().next().unwrap().to_owned();
+    until("the leader has exited", || !alive(&leader)).await;
+    let (outcome, took) = running.cancelled().await;
+    assert_eq!((outcome.exit_code, outcome.signal), (Some(5), None));
+    assert!(outcome.cancelled && !outcome.killed && outcome.output_held_open);
+    assert!(ms(took) < 700, "{took:?}");
+}
