@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const UNSAFE: &[&str] = &[
     "crates/goblin-runner/src/spawn.rs",
     "crates/goblin-runner/src/reactor.rs",
+    "crates/node-goblin/src/memory.rs",
     "crates/node-goblin/src/quickstart/tied.rs",
 ];
 

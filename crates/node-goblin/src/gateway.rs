@@ -46,8 +46,7 @@ pub fn run(arguments: GatewayArguments) -> anyhow::Result<ExitCode> {
         .transpose()?;
     if let Some(state) = &state {
         // What cannot be read stops the start, not every later attempt to connect.
-        state.load_identity()?;
-        state.load_trust()?;
+        state.check()?;
     }
     let daemon = assemble(&configuration, state.as_ref())?;
     let serving = runtime::start().context("cannot start the runtime")?;

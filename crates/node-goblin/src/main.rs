@@ -21,6 +21,7 @@ mod interrupts;
 mod logging;
 mod login;
 mod logout;
+mod memory;
 mod operations;
 mod outputs;
 mod pairings;
@@ -61,6 +62,7 @@ fn sentence(error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
+    memory::give_back_large_blocks();
     let words = arguments::with_second_name(std::env::args_os().collect());
     // What exec itself fails with must not look like what the command fails with, so it has a code of its own.
     let failure = match words.get(1).is_some_and(|word| word == "exec") {

@@ -108,8 +108,11 @@ async fn a_migration_begins_with_a_copy_that_can_be_restored() {
     );
     let copy = scratch.path().join("controller-v1-20261201T000000000Z.db");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    // Put by, as an operator would: the next opening migrates too, and begins with a copy of that name.
+    let put_by = scratch.path().join("put-by.db");
+    fs::rename(&copy, &put_by).unwrap();
     fs::remove_file(scratch.path().join("controller.db")).unwrap();
-    restore(&copy, scratch.path(), None).await.unwrap();
+    restore(&put_by, scratch.path(), None).await.unwrap();
     assert_is_golden(&open(scratch.path()).await).await;
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use goblin_files::TRAVERSAL_ENTRIES_DEFAULT;
 use goblin_gateway::dial::Address;
 use goblin_gateway::outbound::Outbound;
+use goblin_identity::read_secret;
 use goblin_journal::Sync;
 use goblin_keys::Fingerprint;
 use goblin_protocol::id::valid_gateway_id;
@@ -149,16 +150,22 @@ fn outbound(arguments: &GatewayArguments, variables: &Variables<'_>, url: &str) 
         );
     }
     let file = |flag: &Option<PathBuf>, name| variables.path(flag.clone(), name).map(|path| read(&path)).transpose();
+    let secret = |flag: &Option<PathBuf>, name| {
+        variables
+            .path(flag.clone(), name)
+            .map(|path| read_secret(&path))
+            .transpose()
+    };
     let ca_pem = file(&arguments.ca_file, "BURROW_GATEWAY_CA_FILE")?.map(|text| text.to_string());
     let certificate = file(&arguments.cert_file, "BURROW_GATEWAY_CERT_FILE")?;
-    let client_certificate = match (certificate, file(&arguments.key_file, "BURROW_GATEWAY_KEY_FILE")?) {
+    let client_certificate = match (certificate, secret(&arguments.key_file, "BURROW_GATEWAY_KEY_FILE")?) {
         (None, None) => None,
         (Some(certificate), Some(key)) => Some((certificate.to_string(), key)),
         _ => bail!(
             "a client certificate and its key come together: BURROW_GATEWAY_CERT_FILE and BURROW_GATEWAY_KEY_FILE"
         ),
     };
-    let token_file = file(&arguments.enrollment_token_file, "BURROW_GATEWAY_ENROLLMENT_TOKEN_FILE")?;
+    let token_file = secret(&arguments.enrollment_token_file, "BURROW_GATEWAY_ENROLLMENT_TOKEN_FILE")?;
     let token = match variables.text(None, "BURROW_GATEWAY_ENROLLMENT_TOKEN")? {
         Some(token) => Some(SecretString::from(token)),
         // An editor's final newline is no part of the token.
