@@ -40,7 +40,14 @@ pub fn free_port() -> u16 {
 pub fn controller_command(directory: &Path, port: u16) -> Command {
     let mut command = Command::new(PROGRAM);
     command
-        .args(["controller", "--listen", &format!("127.0.0.1:{port}"), "--state-dir"])
+        .args([
+            "controller",
+            "--http",
+            "off",
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+            "--state-dir",
+        ])
         .arg(directory);
     command
 }
