@@ -50,7 +50,14 @@ struct Controller {
 impl Controller {
     fn start(directory: &Path, address: SocketAddr) -> Self {
         let mut child = Command::new(PROGRAM)
-            .args(["controller", "--listen", &address.to_string(), "--state-dir"])
+            .args([
+                "controller",
+                "--http",
+                "off",
+                "--listen",
+                &address.to_string(),
+                "--state-dir",
+            ])
             .arg(directory)
             .env("RUST_LOG", "off")
             .stdout(Stdio::piped())

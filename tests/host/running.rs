@@ -30,6 +30,7 @@ fn the_service_notifies_and_its_commands_can_not() {
     let token = folder.path().join("enrollment-token");
     // What systemd leaves where no token was given.
     std::fs::write(&token, "").unwrap();
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
     let state = staging.path("/var/lib/burrow-host-gateway");
     let child = Command::new(staging.path("/opt/burrow-host-gateway/burrow-host-gateway"))
         .arg("gateway")
