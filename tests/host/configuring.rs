@@ -110,6 +110,18 @@ fn on_a_terminal_what_is_missing_is_asked() {
 }
 
 #[test]
+fn a_command_goes_on_when_nobody_reads_what_it_says() {
+    let staging = Staging::installed();
+    for words in [&["configure", "c.example:7443", "host-9"][..], &["unpair"]] {
+        let (nobody, output) = std::io::pipe().unwrap();
+        drop(nobody);
+        let result = staging.command(words).stdout(output).output().unwrap();
+        assert!(result.status.success(), "{words:?}: {}", said(&result));
+    }
+    assert!(staging.read(ENV).contains("=host-9\n"));
+}
+
+#[test]
 fn an_unreadable_configuration_is_said_and_kept() {
     let staging = Staging::installed();
     // Even root can't read a folder as a file.

@@ -2,7 +2,7 @@
 # Runs as a service inside a container that was booted with systemd: the whole life of a host with the real service
 # manager. The controller runs outside, on the loopback of a shared network; /exchange carries words between the two.
 set -euo pipefail
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive
 UNIT=burrow-host-gateway.service
 STATE=/var/lib/burrow-host-gateway
 port=$(cat /exchange/port)
@@ -135,6 +135,7 @@ step "the archive over what was kept"
 mkdir -p /root/archive
 tar xzf /packages/*.tar.gz -C /root/archive --strip-components=1
 /root/archive/install.sh
+hash -r
 node-goblin connect
 node-goblin pairing-code
 node-goblin uninstall
@@ -143,4 +144,36 @@ pgrep -u burrow && fail "processes are left"
 dpkg -i /packages/*.deb
 dpkg -P burrow-host-gateway
 [ ! -e $STATE ] && [ ! -e /etc/burrow-host-gateway ] || fail "the purge left something"
+
+step "over a Node.js gateway that runs"
+printf '#!/bin/sh\nexec sleep infinity\n' >/usr/local/bin/node
+chmod 755 /usr/local/bin/node
+mkdir -p /opt/burrow-host-gateway/gateway /etc/burrow-host-gateway
+install -d -m 0700 -o burrow -g burrow $STATE
+echo '{"entries":[]}' >$STATE/operations.json
+chown burrow:burrow $STATE/operations.json
+echo "// the older program" >/opt/burrow-host-gateway/gateway/cli.mjs
+printf 'BURROW_GATEWAY_CONTROLLER_URL=tls://127.0.0.1:%s\nBURROW_GATEWAY_ID=host-1\n' "$port" >/etc/burrow-host-gateway/gateway.env
+cat >/etc/systemd/system/$UNIT <<OLD
+[Service]
+User=burrow
+Group=burrow
+EnvironmentFile=/etc/burrow-host-gateway/gateway.env
+ExecStart=/usr/local/bin/node /opt/burrow-host-gateway/gateway/cli.mjs
+[Install]
+WantedBy=multi-user.target
+OLD
+systemctl daemon-reload
+systemctl enable --now $UNIT
+before=$(property MainPID)
+sha256sum /etc/burrow-host-gateway/gateway.env >/root/before
+dpkg -i /packages/*.deb
+hash -r
+[ "$(property MainPID)" = "$before" ] || fail "the upgrade ended what ran"
+node-goblin connect | grep -q '^pairing code: ' || fail "no code"
+[ "$(readlink "/proc/$(property MainPID)/exe")" = /opt/burrow-host-gateway/node-goblin ] || fail "connect did not change over"
+[ "$(property FragmentPath)" = /usr/lib/systemd/system/$UNIT ] || [ "$(property FragmentPath)" = /lib/systemd/system/$UNIT ] || fail "the older unit hides ours"
+[ -e /opt/burrow-host-gateway.nodejs/gateway/cli.mjs ] || fail "the older program is not aside"
+sha256sum -c --quiet /root/before
+systemctl is-enabled $UNIT
 finish passed

@@ -12,6 +12,7 @@ mod env_file;
 mod hint;
 mod layout;
 mod observation;
+mod output;
 mod pairing_code;
 mod settings;
 mod status;

@@ -4,6 +4,7 @@ use crate::host::account::replace_configuration;
 use crate::host::address;
 use crate::host::env_file::EnvFile;
 use crate::host::layout::Layout;
+use crate::host::output::say;
 use crate::host::settings::{CONTROLLER_URL, GATEWAY_ID};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -43,9 +44,9 @@ pub fn run(layout: &Layout, arguments: &ConfigureArguments) -> anyhow::Result<Ex
     file.set(CONTROLLER_URL, &url);
     file.set(GATEWAY_ID, &id);
     replace_configuration(layout, &path, file.text())?;
-    println!("{}: controller {url}, id {id}", path.display());
+    say!("{}: controller {url}, id {id}", path.display());
     if !layout.is_staging() {
-        println!("next: node-goblin connect");
+        say!("next: node-goblin connect");
     }
     Ok(ExitCode::SUCCESS)
 }

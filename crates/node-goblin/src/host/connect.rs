@@ -3,6 +3,7 @@
 use crate::host::hint;
 use crate::host::layout::{Layout, UNIT};
 use crate::host::observation::Observation;
+use crate::host::output::say;
 use crate::host::settings::Settings;
 use crate::host::systemctl::ServiceManager;
 use anyhow::{Context, bail};
@@ -48,7 +49,7 @@ fn start(layout: &Layout, manager: &ServiceManager, active: Duration, word: Dura
         .context("the runtime")?;
     runtime.block_on(async {
         wait_until_active(manager, active).await?;
-        println!("{UNIT} is active; controller {}, id {id}", controller.authority());
+        say!("{UNIT} is active; controller {}, id {id}", controller.authority());
         wait_for_word(layout, manager, &settings, word).await
     })
 }
@@ -84,28 +85,28 @@ async fn wait_for_word(
         let seen = Observation::take(layout, manager, settings)?;
         let over = begun.elapsed() >= limit;
         if let Some(code) = seen.pairing_code {
-            println!("pairing code: {code}");
-            println!("approve it on the controller once it shows the same code");
+            say!("pairing code: {code}");
+            say!("approve it on the controller once it shows the same code");
             return Ok(ExitCode::SUCCESS);
         }
         match seen.presence {
             Some(note) if note.phase == Phase::Connected => {
-                println!("connected and approved");
+                say!("connected and approved");
                 return Ok(ExitCode::SUCCESS);
             }
             Some(note) if over => {
                 if let Some(error) = note.last_error {
-                    println!("not connected yet: {}", error.message);
+                    say!("not connected yet: {}", error.message);
                     if let Some(advice) = hint::for_code(&error.code) {
-                        println!("{advice}");
+                        say!("{advice}");
                     }
                 } else {
-                    println!("not connected yet: node-goblin status");
+                    say!("not connected yet: node-goblin status");
                 }
                 return Ok(ExitCode::SUCCESS);
             }
             None if over => {
-                println!("the service says nothing of itself yet: node-goblin status");
+                say!("the service says nothing of itself yet: node-goblin status");
                 return Ok(ExitCode::SUCCESS);
             }
             _ => tokio::time::sleep(LOOK).await,

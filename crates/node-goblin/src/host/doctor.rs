@@ -7,6 +7,7 @@ mod service;
 
 use crate::host::layout::Layout;
 use crate::host::observation::Trust;
+use crate::host::output::say;
 use crate::host::settings::Settings;
 use crate::host::systemctl::ServiceManager;
 use anyhow::Context;
@@ -78,9 +79,9 @@ pub fn run(layout: &Layout, manager: &ServiceManager, arguments: &DoctorArgument
     let findings = examine(layout, manager)?;
     let healthy = findings.iter().all(|finding| finding.verdict != Verdict::Fault);
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&Report { healthy, findings })?);
+        say!("{}", serde_json::to_string_pretty(&Report { healthy, findings })?);
     } else {
-        print!("{}", words(&findings));
+        say!("{}", words(&findings).trim_end());
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

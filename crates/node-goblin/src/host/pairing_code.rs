@@ -1,6 +1,7 @@
 //! `pairing-code`: the code of a host that waits for approval, alone on its line.
 
 use crate::host::layout::Layout;
+use crate::host::output::say;
 use crate::host::settings::Settings;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -27,9 +28,9 @@ pub fn run(layout: &Layout, arguments: &PairingCodeArguments) -> anyhow::Result<
             .and_then(|note| note.pairing_code)
             .filter(|codes| codes.short == code.code)
             .context("this daemon tells the short code only: node-goblin pairing-code")?;
-        println!("{}", long.long);
+        say!("{}", long.long);
     } else {
-        println!("{}", code.code);
+        say!("{}", code.code);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use crate::host::hint;
 use crate::host::layout::{Layout, UNIT};
 use crate::host::observation::{Observation, snapshot_entries};
+use crate::host::output::say;
 use crate::host::settings::Settings;
 use crate::host::systemctl::{ServiceManager, UnitState};
 use clap::Args;
@@ -69,9 +70,9 @@ pub fn run(layout: &Layout, manager: &ServiceManager, arguments: &StatusArgument
     layout.require_root("status")?;
     let report = Report::make(layout, manager)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        say!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{}", report.words());
+        say!("{}", report.words().trim_end());
     }
     // As systemctl's own: 3 says that the service does not run.
     let running = report.unit.active == "active";

@@ -2,6 +2,7 @@
 
 use crate::host::layout::{Layout, UNIT};
 use crate::host::now_ms;
+use crate::host::output::say;
 use crate::host::settings::Settings;
 use crate::host::systemctl::ServiceManager;
 use goblin_identity::StateDir;
@@ -18,13 +19,13 @@ pub fn run(layout: &Layout, manager: &ServiceManager) -> anyhow::Result<ExitCode
         }
     }
     if !state.is_dir() {
-        println!("{} does not exist: there is nothing to forget", state.display());
+        say!("{} does not exist: there is nothing to forget", state.display());
         return Ok(ExitCode::SUCCESS);
     }
     StateDir::open(&state)?.unpair(now_ms())?;
-    println!("the controller is forgotten; key pair and journal are kept");
+    say!("the controller is forgotten; key pair and journal are kept");
     if !layout.is_staging() {
-        println!("the service is stopped; node-goblin connect pairs it anew");
+        say!("the service is stopped; node-goblin connect pairs it anew");
     }
     Ok(ExitCode::SUCCESS)
 }
