@@ -111,7 +111,7 @@ dpkg -i /packages/*.deb
 node-goblin connect
 [ "$(property MainPID)" = "$before" ] || fail "connect restarted what was up to date"
 
-step "a token reaches the daemon as a credential, and it alone"
+step "a token reaches the daemon as a credential"
 node-goblin unpair
 [ "$(property ActiveState)" = inactive ] || fail "unpair left the service running"
 rm $STATE/controller-enrollment-consumed
