@@ -6,7 +6,7 @@ use crate::correlation::{Tracker, known_form};
 use crate::error::ControllerError;
 use crate::material::Tls;
 use crate::metrics::HandshakeEnd;
-use crate::options::Timing;
+use crate::options::{HANDSHAKE_TURN, Timing};
 use crate::pending::{Pending, Verdict};
 use crate::registry::{Live, Ready, Registry};
 use crate::service::Shared;
@@ -25,7 +25,7 @@ use tokio::io::ReadHalf;
 use tokio::net::TcpStream;
 use tokio::sync::{MutexGuard, OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
@@ -106,9 +106,22 @@ pub(crate) async fn serve(
 }
 
 async fn handshake(shared: &Shared, tls: &Tls, stream: TcpStream, peer: SocketAddr) -> Option<TlsStream<TcpStream>> {
-    let acceptor = TlsAcceptor::from(tls.config.clone());
+    let shaking = async {
+        // Who says nothing at all takes no turn.
+        let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+        // The bound on turns is never closed.
+        let turn = shared.handshakes.acquire().await;
+        let mut finishing = std::pin::pin!(hello.into_stream(tls.config.clone()));
+        match timeout(HANDSHAKE_TURN, &mut finishing).await {
+            Ok(shaken) => shaken,
+            Err(_) => {
+                drop(turn);
+                finishing.await
+            }
+        }
+    };
     tokio::select! {
-        shaken = timeout(shared.options.timing.handshake, acceptor.accept(stream)) => match shaken {
+        shaken = timeout(shared.options.timing.handshake, shaking) => match shaken {
             Ok(Ok(stream)) => {
                 shared.metrics.handshake(HandshakeEnd::Completed);
                 Some(stream)

@@ -7,9 +7,15 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// Connections that are not authenticated yet. Further ones wait in the system's queue, so strangers cannot use up the
-/// descriptors of the process. There is no smaller bound of handshakes within it: a few strangers that begin one and
-/// say nothing would keep everybody else waiting, and computing is bounded by the threads that do it.
+/// descriptors of the process.
 pub(crate) const UNAUTHENTICATED_MAX: usize = 1024;
+
+/// TLS handshakes at once: a fleet that comes back all together is let in a part at a time, none of it too late.
+pub(crate) const HANDSHAKES_MAX: usize = 64;
+
+/// How long a handshake keeps its turn. A peer that stalls in the middle goes on without one, so that strangers who
+/// begin a handshake and say nothing more keep nobody waiting for long.
+pub(crate) const HANDSHAKE_TURN: Duration = Duration::from_millis(250);
 
 /// Live connections that wait for approval: more than an operator could compare.
 pub(crate) const PENDING_LIVE_MAX: usize = 64;

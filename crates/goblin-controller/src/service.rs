@@ -10,7 +10,7 @@ use crate::error::ControllerError;
 use crate::listener::{self, Listener, ListenerState};
 use crate::material;
 use crate::metrics::Metrics;
-use crate::options::{ControllerOptions, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
+use crate::options::{ControllerOptions, HANDSHAKES_MAX, REJECTED_MAX, TlsMaterial, UNAUTHENTICATED_MAX};
 use crate::pairing::{self, Decision, PairingRequest};
 use crate::pending::Verdict;
 use crate::recorder::Recorder;
@@ -49,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) recovery: Arc<Recovery>,
     pub(crate) turns: Turns,
     pub(crate) unauthenticated: Arc<Semaphore>,
+    pub(crate) handshakes: Semaphore,
     /// Rejected keys, and until when.
     rejected: Mutex<HashMap<String, Instant>>,
     pub(crate) tasks: TaskTracker,
@@ -159,6 +160,7 @@ impl Controller {
             recovery: Arc::default(),
             turns: Turns::default(),
             unauthenticated: Arc::new(Semaphore::new(UNAUTHENTICATED_MAX)),
+            handshakes: Semaphore::new(HANDSHAKES_MAX),
             rejected: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
