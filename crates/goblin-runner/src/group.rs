@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, test_kill_process};
 
 /// Whether the group has a member that is alive and may be signalled. Its number must be held by an unreaped leader.
 ///
@@ -29,6 +29,22 @@ pub(crate) fn is_ending(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     // Without the file nothing is known that the leader's own status would not tell.
     stat.is_ok_and(|stat| parse(&stat).is_some_and(|process| !process.alive))
+}
+
+/// Whether the process has a handler for the signal, or ignores it: then an exit of its own may be its answer.
+pub(crate) fn answers(pid: Pid, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+    status.is_ok_and(|status| has_disposition(&status, signal))
+}
+
+fn has_disposition(status: &str, signal: Signal) -> bool {
+    let bit = 1u64 << (signal.as_raw() - 1);
+    let masks = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("SigCgt:").or_else(|| line.strip_prefix("SigIgn:")));
+    masks
+        .filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .any(|mask| mask & bit != 0)
 }
 
 fn is_live_member(stat: &str, group: Pid) -> bool {
@@ -63,6 +79,21 @@ fn parse(stat: &str) -> Option<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn handlers_and_ignored_signals_are_told_from_defaults() {
+        let status = |ignored: &str, caught: &str| format!("Name:\tsh\nSigIgn:\t{ignored}\nSigCgt:\t{caught}\n");
+        // Bit 14 is SIGTERM.
+        for (ignored, caught, expected) in [
+            ("0", "4002", true),
+            ("4000", "0", true),
+            ("2", "2", false),
+            ("x", "", false),
+        ] {
+            assert_eq!(has_disposition(&status(ignored, caught), Signal::TERM), expected);
+        }
+        assert!(!has_disposition("", Signal::TERM));
+    }
 
     #[test]
     fn the_living_of_the_group_are_told_from_zombies_and_strangers() {

@@ -79,12 +79,13 @@ impl Leader {
     }
 
     /// Sends a signal to the whole group; whether somebody alive got it. The system counts a zombie leader as well, so
-    /// once that has exited or begun to, the others are looked at. Of a leader that exits in the very moment, and not from this
-    /// signal, nothing is claimed.
+    /// once that has exited or begun to, the others are looked at. A leader that exits by itself in the very moment is told
+    /// from one that answers the signal by whether it has an answer to it.
     pub(crate) fn signal_group(&self, signal: Signal) -> bool {
         let exited = self.peek().is_some() || group::is_ending(self.pid);
         // Before the signal, which may end them.
         let others = exited && group::has_live_member(self.pid);
+        let answers = !exited && group::answers(self.pid, signal);
         if !self.send(signal) {
             return false;
         }
@@ -93,7 +94,7 @@ impl Leader {
         }
         match self.peek() {
             None => true,
-            Some(exit) => exit.signal == Some(signal.as_raw()) || group::has_live_member(self.pid),
+            Some(exit) => answers || exit.signal == Some(signal.as_raw()) || group::has_live_member(self.pid),
         }
     }
 
