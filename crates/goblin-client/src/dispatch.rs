@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Bytes of events that may wait for a slow consumer of one dispatch. Beyond them the connection itself waits.
-pub const LIVE_BYTES: usize = 16 * 1024 * 1024;
+pub const LIVE_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long the connection waits for a consumer that reads nothing, before it goes on without it.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
+const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 struct Queued {
     envelope: Envelope,

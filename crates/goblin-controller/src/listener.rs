@@ -9,6 +9,7 @@ use goblin_ports::{ControllerSettings, SettingsExt, TLS_SOURCE_CONFIGURED, TlsMe
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -88,11 +89,14 @@ pub(crate) struct Listener {
     /// Held while it is changed, so that changes follow one another.
     changing: tokio::sync::Mutex<()>,
     current: Mutex<Current>,
+    /// Put elsewhere since the start: the setting counts, no more the options.
+    moved: AtomicBool,
 }
 
 impl Default for Listener {
     fn default() -> Self {
         Self {
+            moved: AtomicBool::new(false),
             changing: tokio::sync::Mutex::default(),
             current: Mutex::new(Current {
                 started: Started::Disabled,
@@ -184,7 +188,9 @@ pub(crate) async fn renew(shared: &Arc<Shared>) -> Result<(), ControllerError> {
 
 /// The address to serve at; `None` when the listener is not enabled.
 async fn enabled_address(shared: &Shared) -> Result<Option<ListenAddress>, ControllerError> {
-    if let Some(address) = &shared.options.listen {
+    if let Some(address) = &shared.options.listen
+        && !shared.listener.moved.load(Ordering::Relaxed)
+    {
         return Ok(Some(address.clone()));
     }
     let configured: ControllerSettings = shared.settings.get_as(setting::CONTROLLER).await?.unwrap_or_default();
@@ -194,7 +200,7 @@ async fn enabled_address(shared: &Shared) -> Result<Option<ListenAddress>, Contr
     }))
 }
 
-/// Stores where the listener shall be, and puts it there. An address in the options stays in force. When it is
+/// Stores where the listener shall be, and puts it there. An address in the options counts again at the next start. When it is
 /// disabled, all connections end.
 pub(crate) async fn configure(
     shared: &Arc<Shared>,
@@ -221,9 +227,7 @@ pub(crate) async fn configure(
             Ok::<_, ControllerError>((Some(changed), ()))
         })
         .await?;
-    if shared.options.listen.is_some() {
-        return Ok(());
-    }
+    shared.listener.moved.store(true, Ordering::Relaxed);
     restart(shared).await?;
     if !enabled {
         shared.disconnect_all();

@@ -122,6 +122,17 @@ pub(crate) fn checked_name(name: &str, of: Named) -> Result<String, ControllerEr
     Ok(name.to_owned())
 }
 
+/// True when there is a user in the text, if only an empty one, which the parsed address does not show.
+fn names_user(text: &str) -> bool {
+    let authority = text
+        .split_once(':')
+        .map_or(text, |(_, rest)| rest.trim_start_matches(['/', '\\']));
+    authority
+        .split(['/', '\\', '?', '#'])
+        .next()
+        .is_some_and(|authority| authority.contains('@'))
+}
+
 /// The URL in its normal form, without trailing slashes.
 fn checked_url(text: &str) -> Result<String, ControllerError> {
     let invalid = || ControllerError::TargetBaseUrlInvalid;
@@ -131,6 +142,7 @@ fn checked_url(text: &str) -> Result<String, ControllerError> {
     let url = Url::parse(text).map_err(|_| invalid())?;
     let plain = matches!(url.scheme(), "http" | "https")
         && url.has_host()
+        && !names_user(text)
         && url.username().is_empty()
         && url.password().is_none()
         && url.query().is_none()

@@ -94,7 +94,9 @@ pub fn warn(text: impl Display) {
 
 /// Says on standard error why the program did not do what was asked.
 pub fn fail(text: impl Display) {
-    note(format_args!("{} {text}", paint(BAD, "node-goblin:")));
+    // Whatever part of it came from elsewhere steers nothing.
+    let lines: Vec<String> = text.to_string().split('\n').map(safe).collect();
+    note(format_args!("{} {}", paint(BAD, "node-goblin:"), lines.join("\n")));
 }
 
 /// True when a person reads standard error.

@@ -217,11 +217,23 @@ async fn the_listener_and_its_certificate_are_changed_by_route() {
             "{body}"
         );
     }
-    // The option that the fixture started with stays in force; the setting is kept for later.
+    // Applies at once, whatever address the controller started with.
     let body = json!({"enabled": false, "host": "127.0.0.1", "port": 7443});
     let (status, answer) = client.json(Method::PUT, "/controller", &body).await;
     assert_eq!((status, &answer["restartRequired"]), (StatusCode::OK, &json!(false)));
-    assert_eq!(answer["controller"]["running"], true);
+    assert_eq!(answer["controller"]["running"], false);
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let body = json!({"enabled": true, "host": "127.0.0.1", "port": free});
+    let (status, answer) = client.json(Method::PUT, "/controller", &body).await;
+    assert_eq!(
+        (status, &answer["controller"]["running"]),
+        (StatusCode::OK, &json!(true))
+    );
+    assert_eq!(fixture.controller.tls_address().unwrap().port(), free);
 
     let generated = client.get("/controller").await["controller"]["tls"]["fingerprintSha256"].clone();
     for (body, code) in [

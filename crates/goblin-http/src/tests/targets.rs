@@ -95,6 +95,7 @@ async fn each_member_has_its_rule() {
         "file:///etc/passwd",
         "javascript:alert(1)",
         "http://user@a",
+        "http://@a",
         "http://user:secret@a",
         "http://:secret@a",
         "http://a?",

@@ -164,7 +164,7 @@ impl Ended {
                     false => "It is not known whether the command began",
                 };
                 terminal::note(format_args!(
-                    "{state}. As long as the gateway remembers it (until five minutes after its end), this asks for its outcome and does not run it twice:\n  {}",
+                    "{state}. As long as the gateway remembers it (until five minutes after its end, and among its 256 newest), this asks for its outcome and does not run it twice:\n  {}",
                     paint(terminal::POINTER, order.command_line(self.began))
                 ));
             }

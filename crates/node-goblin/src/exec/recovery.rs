@@ -72,8 +72,6 @@ impl Pauses {
 pub enum Verdict {
     /// The gateway accepted it: ask again without secrets.
     Repeat,
-    /// It was never sent: send it.
-    Send,
     /// Look again, and why.
     Wait(String),
     /// It is over.
@@ -87,8 +85,9 @@ pub async fn look(api: &Api, gateway: &str, operation_id: &str, began: bool) -> 
         Err(_) => Verdict::Wait("the controller does not answer".to_owned()),
         Ok(Ok(record)) => judge(record, gateway, began),
         Ok(Err(error)) if error.may_pass() => Verdict::Wait(error.to_string()),
+        // Never sent, or ended and forgotten behind newer ones: nobody can tell, so it is not sent again.
         Ok(Err(ApiError::Refused { status: 404, body })) if body.error == "operation_not_found" => match began {
-            false => Verdict::Send,
+            false => lost("the controller has no record of the operation: it was never sent, or is forgotten already"),
             true => lost("the controller has no record of the operation any more"),
         },
         // An older controller has no such route. What was accepted may be asked for all the same.

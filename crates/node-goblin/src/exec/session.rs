@@ -178,9 +178,6 @@ impl Session<'_> {
                     why = reason;
                     continue;
                 }
-                // It never began, so there is nothing to cancel.
-                Verdict::Send if asked.is_some() => return How::Left,
-                Verdict::Send => self.open(&self.order.request, interrupts, asked, progress).await,
                 Verdict::Repeat => {
                     progress.accepted = true;
                     let request = ProcessRequest {
