@@ -34,6 +34,8 @@ fn an_operation_survives_its_connection_and_is_replayed_by_its_id() {
     let words = ["exec", "host-1", "--no-recover", "--id", "op", "--shell", &command];
     let run = fleet.begin(&words);
     run.prints("begun\n");
+    // The host finds nobody for a while, so that what the loss left behind can be looked at.
+    line.lead_to(1);
     line.cut();
     let lost = run.end();
     let told = lost.bad(125);
@@ -41,7 +43,6 @@ fn an_operation_survives_its_connection_and_is_replayed_by_its_id() {
         told.contains("gateway_disconnected") && told.contains("--id op"),
         "{told}"
     );
-    fleet.is("host-1", "ready");
     let (_, listed) = fleet.http("GET", "/operations", None);
     assert_eq!(
         (
@@ -50,6 +51,8 @@ fn an_operation_survives_its_connection_and_is_replayed_by_its_id() {
         ),
         (&json!("interrupted"), &json!(true))
     );
+    line.lead_to(fleet.port);
+    fleet.is("host-1", "ready");
     assert!(fleet.run(&words).bad(125).contains("operation_in_progress"));
     std::fs::write(gate, "").unwrap();
     let again = outcome(&fleet, &words);
