@@ -6,6 +6,7 @@ mod proxy;
 
 pub use configuration::GatewayArguments;
 
+use crate::clock::now_ms;
 use crate::{logging, runtime};
 use anyhow::Context;
 use configuration::{Configuration, Transport};
@@ -16,7 +17,7 @@ use goblin_gateway::{outbound, predecessor, stdio};
 use goblin_identity::StateDir;
 use goblin_journal::{Journal, Opened, Options};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -55,7 +56,7 @@ pub fn run(arguments: GatewayArguments) -> anyhow::Result<ExitCode> {
         let housekeeping = tokio::spawn(expire(daemon.clone()));
         match (configuration.transport, state) {
             (Transport::Outbound(outbound), Some(state)) => {
-                let identity = state.load_or_create_identity(now_ms() as i64)?;
+                let identity = state.load_or_create_identity(now_ms())?;
                 outbound::serve(&daemon, state, identity, &outbound).await;
             }
             // The lock of a state directory is held until the end.
@@ -86,7 +87,7 @@ fn assemble(configuration: &Configuration, state: Option<&StateDir>) -> anyhow::
         journal,
         unfinished,
         notices,
-    } = Journal::open(options, now_ms()).context("cannot open the journal")?;
+    } = Journal::open(options, now_ms().unsigned_abs()).context("cannot open the journal")?;
     for notice in notices {
         warn!("{notice}");
     }
@@ -157,10 +158,4 @@ async fn expire(daemon: Daemon) {
         ticks.tick().await;
         daemon.expire();
     }
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
 }

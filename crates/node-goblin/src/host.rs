@@ -58,10 +58,3 @@ pub fn run(command: HostCommand) -> anyhow::Result<ExitCode> {
         HostCommand::Doctor(arguments) => doctor::run(&layout, &manager, &arguments),
     }
 }
-
-/// Now, in milliseconds since 1970.
-fn now_ms() -> i64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis().try_into().unwrap_or(i64::MAX))
-}

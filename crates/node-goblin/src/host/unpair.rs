@@ -1,7 +1,7 @@
 //! `unpair`: the host forgets its controller. Key pair and journal stay.
 
+use crate::clock::now_ms;
 use crate::host::layout::{Layout, UNIT};
-use crate::host::now_ms;
 use crate::host::output::say;
 use crate::host::settings::Settings;
 use crate::host::systemctl::ServiceManager;
